@@ -25,7 +25,7 @@ from benchmarks.teaching_photos import average_precision, stored
 from likewise.rivals import Cosine
 from likewise.search import Index
 from likewise.teach import Teacher
-from likewise.teach.learning import GroupLearner
+from likewise.teach.learning import Learner
 from likewise.utils.threads import single_threaded_blas
 
 PER_ROUND = 10
@@ -39,7 +39,7 @@ class Library(NamedTuple):
 
     index: Index
     y: np.ndarray
-    learner: GroupLearner
+    learner: Learner
 
 
 class Run(NamedTuple):

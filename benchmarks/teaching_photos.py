@@ -20,7 +20,6 @@ import os
 import time
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
-from functools import partial
 from itertools import product
 from pathlib import Path
 
@@ -40,7 +39,7 @@ from likewise.rows import read_table
 from likewise.search import Index
 from likewise.teach import Teacher
 from likewise.teach.groups import Group, Node
-from likewise.teach.learning import GroupLearner
+from likewise.teach.learning import Learner
 from likewise.utils.threads import single_threaded_blas
 
 SHOWN, MARKS, MOST_WRONG = 24, 10, 5
@@ -308,13 +307,13 @@ def _split(X: np.ndarray, y: np.ndarray, most: int) -> tuple[np.ndarray, np.ndar
     return X[learned], y[learned], X[held], y[held]
 
 
-def _teacher(index: Index, learner: GroupLearner) -> Teacher:
+def _teacher(index: Index, learner: Learner) -> Teacher:
     teacher = Teacher(index)
     teacher._learner = learner  # prepared once
     return teacher
 
 
-def _pushed_down(index: Index, learner: GroupLearner, query: int, rng: np.random.Generator, first: bool) -> bool:
+def _pushed_down(index: Index, learner: Learner, query: int, rng: np.random.Generator, first: bool) -> bool:
     top = index.search(rows=[query], k=10).rows[0]
     wrong = top[:5] if first else rng.choice(top, 5, replace=False)
     teacher = _teacher(index, learner)
@@ -328,7 +327,7 @@ def _six(y: np.ndarray, rng: np.random.Generator, one_class: bool) -> list[int]:
     return [int(row) for row in rng.choice(rows, 6, replace=False)]
 
 
-def _found(index: Index, learner: GroupLearner, six: list[int]) -> bool:
+def _found(index: Index, learner: Learner, six: list[int]) -> bool:
     teacher = _teacher(index, learner)
     for row in six:
         teacher.label(row, "my set")
@@ -337,7 +336,7 @@ def _found(index: Index, learner: GroupLearner, six: list[int]) -> bool:
 
 
 def _untouched_classes(
-    index: Index, learner: GroupLearner, Q: np.ndarray, y_q: np.ndarray, rng: np.random.Generator
+    index: Index, learner: Learner, Q: np.ndarray, y_q: np.ndarray, rng: np.random.Generator
 ) -> list[str]:
     """mAP of held-out queries of classes that none of 100 marks is about, before and after."""
     assert index.labels is not None
@@ -362,12 +361,14 @@ def cost(store: str) -> Iterator[list[str]]:
     """Processor seconds of a lesson and of leaving marks out, on one thread, by the number of groups."""
     X, y = stored(store)
     index = Index.build(Cosine().fit(X), X)
-    learner, rng = GroupLearner(index, np.random.default_rng(0)), np.random.default_rng(0)
+    learner, rng = Learner(index), np.random.default_rng(0)
     with single_threaded_blas():
         yield [f"{len(X):,}", "prepare, once", f"{_seconds(learner.prepare):.2f}", ""]
         for n, what in product((4, 10, 100, 400), ("ten marks each", "all rows labelled")):
             groups = _marked_groups(y, n, rng) if what.startswith("ten") else _labelled_groups(len(y), n)
-            learn, leave_out = (_seconds(partial(work, groups)) for work in (learner.learn, learner.left_out))
+            scored = [learner.scored(group) for group in groups]
+            learn = _seconds(lambda scored=scored: learner.learn(scored))  # type: ignore[misc]
+            leave_out = _seconds(lambda scored=scored: [one.trials for one in scored])  # type: ignore[misc]
             yield [f"{len(X):,}", f"{n} groups, {what}", f"{learn:.2f}", f"{leave_out:.2f}"]
 
 

@@ -13,8 +13,6 @@ from likewise.search import Index
 from likewise.search.confidence import Confidence
 from likewise.teach import Feedback, Teacher
 from likewise.teach.concepts import above, grown
-from likewise.teach.groups import Node
-from likewise.teach.learning import GroupMark, Trial, marks_calibration
 
 X, Y = load_digits(return_X_y=True)
 ORDER = np.random.default_rng(0).permutation(len(Y))
@@ -86,36 +84,21 @@ def test_an_index_without_labels_has_no_probabilities():
 # -- Taught -----------------------------------------------------------------------------------------------------------
 
 
-def trials(n_right: int, n_wrong: int) -> list[Trial]:
-    right = [Trial(GroupMark(0, Node("row", i), True), 0.8 + i / 100, True, [0.0, 0.1]) for i in range(n_right)]
-    return right + [Trial(GroupMark(0, Node("row", -i), False), 0.4 + i / 100, False, [0.1]) for i in range(n_wrong)]
-
-
-@pytest.mark.parametrize(("n_right", "n_wrong"), [(7, 20), (20, 7)])
-def test_few_marks_calibrate_nothing(n_right, n_wrong):
-    assert marks_calibration(trials(n_right, n_wrong)) is None
-    assert marks_calibration(trials(8, 8)) is not None
-
-
-def test_a_lesson_is_calibrated_by_marks_left_out(tmp_path):
-    index = Index.build(Cosine(centre=True).fit(X), X)
-    index.save(tmp_path / "digits.index")
-    index = Index.load(tmp_path / "digits.index")
-    from likewise.teach.teacher import load_index, opened_feedback
-
-    teacher = Teacher(index, opened_feedback(index))
+@pytest.mark.parametrize(("n_right", "n_wrong"), [(7, 20), (20, 7), (12, 12)])
+def test_a_concept_is_calibrated_by_marks_left_out(n_right, n_wrong):
+    teacher = Teacher(Index.build(Cosine(centre=True).fit(X), X))
     query = int(np.flatnonzero(Y == 3)[0])
-    rows = np.random.default_rng(0).permutation(np.setdiff1d(index.search(rows=[query], k=400).rows[0], query))
-    right, wrong = rows[Y[rows] == 3][:12], rows[Y[rows] != 3][:12]
-    teacher.mark(query, right.tolist(), True)
-    teacher.mark(query, wrong.tolist(), False)
-    taught = teacher.learn().index
-    hits = taught.search(X[[query]], k=len(X))
-    ids, P = hits.ids, hits.probabilities
-    same = Y[ids[0]] == 3
-    assert P[0][same].mean() > 0.5 > P[0][~same].mean()
-    again = load_index(tmp_path / "digits.index")
-    assert again.model.calibration_ == taught.model.calibration_
+    rows = np.random.default_rng(0).permutation(teacher.index.search(rows=[query], k=400).rows[0])
+    teacher.mark(query, rows[Y[rows] == 3][:n_right].tolist(), True)
+    teacher.mark(query, rows[Y[rows] != 3][:n_wrong].tolist(), False)
+    concept = teacher.concept(query=query)
+    if min(n_right, n_wrong) < 8:
+        assert concept.calibration is None
+        return
+    found, P = concept.above(0.2)
+    assert not set(found) & {query, *(node.value for node in concept.nodes)}
+    assert len(found) > 50
+    assert abs(P.mean() - (Y[found] == 3).mean()) < 0.15
 
 
 def test_rows_of_what_was_taught_are_known_and_others_stay_unknown(model):

@@ -18,7 +18,7 @@ def taught(application: Callable[..., Any], monkeypatch: pytest.MonkeyPatch) -> 
     """A client of a server whose 400 digits count as many, after a lesson."""
     monkeypatch.setattr(learning, "MOST_ROWS", 200)
     monkeypatch.setattr(taught_index, "DENSE_UP_TO", 200)
-    monkeypatch.setattr("likewise.teach.taught.CENTRES", 20)
+    monkeypatch.setattr(learning, "CANDIDATES", 150)
     monkeypatch.setattr(web_map, "POINTS", 100)
     app = application()
     with talking(app) as client:

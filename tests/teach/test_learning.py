@@ -1,4 +1,4 @@
-"""Groups become coordinates: examples are where they were said to be, others stay, and marks left out are judged."""
+"""Groups become scores and coordinates: marks come first, others stay, and marks left out say what to expect."""
 
 from __future__ import annotations
 
@@ -6,7 +6,6 @@ from typing import Any
 
 import numpy as np
 import pytest
-from sklearn.preprocessing import normalize
 from tests.search.conftest import Digits
 
 from likewise import SimilarityLearner
@@ -17,22 +16,16 @@ from likewise.teach.groups import Group, Node
 from likewise.teach.learning import (
     MAX_WRONG,
     MIN_RIGHT,
-    MISSED,
-    Bounds,
-    GroupLearner,
-    GroupMark,
+    ConceptCard,
+    Learner,
     Trial,
     agreeing,
-    bounds,
-    corrections,
-    group_scores,
-    is_found,
-    marks_to_leave_out,
-    targets,
-    without,
+    card_of,
+    coordinate,
+    is_first,
 )
-from likewise.teach.taught import beyond, build_graph
-from likewise.teach.teacher import moved, still_on_top
+from likewise.teach.taught import beyond
+from likewise.teach.teacher import moved
 
 
 def rows(*numbers: Any) -> set[Node]:
@@ -47,8 +40,8 @@ def unlabelled(digits: Digits) -> tuple[Index, np.ndarray]:
 
 
 @pytest.fixture(scope="module")
-def learner(unlabelled: tuple[Index, np.ndarray]) -> GroupLearner:
-    return GroupLearner(unlabelled[0], np.random.default_rng(0))
+def learner(unlabelled: tuple[Index, np.ndarray]) -> Learner:
+    return Learner(unlabelled[0])
 
 
 @pytest.fixture(scope="module")
@@ -61,38 +54,77 @@ def labelled(digits: Digits) -> tuple[Index, np.ndarray]:
 
 def test_coordinates_are_brought_closer_to_zero_on_both_sides():
     f = np.array([-1.0, -0.2, 0.1, 0.6, 1.0], np.float32)
-    np.testing.assert_allclose(beyond(f, weight=2.0, threshold=0.2), [-2, 0, 0, 1, 2], atol=1e-6)
+    np.testing.assert_allclose(beyond(f), [-1, 0, 0, 0.5, 1], atol=1e-6)
 
 
-def test_examples_are_where_they_were_said_to_be(learner, unlabelled):
+def test_right_ones_come_first_and_wrong_ones_last(learner, unlabelled):
     y = unlabelled[1]
     threes, eights = np.flatnonzero(y == 3)[:5], np.flatnonzero(y == 8)[:4]
-    _, f = learner.learn([Group(rows(*threes), rows(*eights))])
-    assert f[threes].min() > MIN_RIGHT - 0.1
-    assert f[eights].max() < -MAX_WRONG + 0.1
+    order = np.argsort(-learner.scores(Group(rows(*threes), rows(*eights))))
+    assert set(order[:5]) == set(threes)
+    assert set(order[-4:]) == set(eights)
+
+
+def test_examples_have_the_coordinates_they_were_given(learner, unlabelled):
+    y = unlabelled[1]
+    threes, eights = np.flatnonzero(y == 3)[:5], np.flatnonzero(y == 8)[:4]
+    f = coordinate(learner.scored(Group(rows(*threes), rows(*eights))))
+    assert f[threes].min() >= np.float32(MIN_RIGHT)
+    assert f[eights] == pytest.approx(-MAX_WRONG)
 
 
 def test_rows_far_from_every_group_stay_exactly_as_they_were(learner, unlabelled):
     index, y = unlabelled
-    model, f = learner.learn([Group(rows(*np.flatnonzero(y == 0)[:5]), set())])
-    V = TaughtIndex(index, model, f).vectors
+    model, part = learner.learn([learner.scored(Group(rows(*np.flatnonzero(y == 0)[:5]), set()))])
+    V = np.asarray(TaughtIndex(index, model, part).vectors)
     untouched = V[:, -1] == 0
     assert untouched.mean() > 0.7
     np.testing.assert_allclose(V[untouched, :-1], index.vectors[untouched], atol=1e-6)
 
 
-def test_the_kernel_part_of_the_lesson_is_that_of_the_model(learner, unlabelled):
-    index, _ = unlabelled
-    model, f = learner.learn([Group(rows(1, 2, 3), rows(4, 5)), Group(rows(7, 8), set())])
-    np.testing.assert_allclose(model.lifted(index.plain_vectors, f), model.transform(index.raw), atol=1e-4)
+def test_the_model_has_about_the_coordinates_of_the_rows(learner, unlabelled):
+    index, y = unlabelled
+    scored = [
+        learner.scored(Group(rows(*np.flatnonzero(y == c)[:6]), rows(*np.flatnonzero(y == c + 1)[:4]))) for c in (0, 4)
+    ]
+    model, _ = learner.learn(scored)
+    F = model.coordinates(index.plain_vectors)
+    for column, one in enumerate(scored):
+        assert np.corrcoef(F[:, column], coordinate(one))[0, 1] > 0.9
 
 
 def test_a_query_from_outside_is_an_example_too(learner, unlabelled, digits):
     query = digits[2][0].astype(np.float32)
-    model, _ = learner.learn([Group({Node("query", tuple(query.tolist()))} | rows(5), rows(9))])
-    f = model.transform(query[None])[0, -1] / model.transform(query[None])[0, :-1].max()
-    assert f > 0
-    assert model._kernel_part(learner.base.transform(query[None]))[0, 0] > MIN_RIGHT - 0.1
+    group = Group({Node("query", tuple(query.tolist()))} | rows(5), rows(9))
+    model, _ = learner.learn([learner.scored(group)])
+    assert model.coordinates(learner.base.transform(query[None]))[0, 0] > 1
+
+
+def test_what_is_marked_both_right_and_wrong_counts_as_wrong(learner):
+    scored = learner.scored(Group(rows(1, 2, 3), rows(3, 4)))
+    assert [node.value for node in scored.nodes] == [1, 2, 3, 4]
+    assert scored.examples.right.tolist() == [True, True, False, False]
+
+
+def test_many_examples_are_thinned_evenly(learner, monkeypatch):
+    monkeypatch.setattr(learning, "MOST_EXAMPLES", 10)
+    scored = learner.scored(Group(rows(*range(100)), rows(*range(200, 205))))
+    assert [node.value for node in scored.nodes] == [*range(0, 100, 11), *range(200, 205)]
+
+
+def test_a_large_gallery_is_scored_near_the_right_ones(unlabelled, monkeypatch):
+    monkeypatch.setattr(learning, "MOST_ROWS", 500)
+    monkeypatch.setattr(learning, "CANDIDATES", 200)
+    index, y = unlabelled
+    large, query = Learner(index), int(np.flatnonzero(y == 0)[0])
+    zeros = np.flatnonzero(y == 0)[:4]
+    group = Group(rows(*zeros), rows(7))
+    scored = large.scored(group)
+    assert len(scored.rows) < 400
+    scores = large.scores(group)
+    likely = scored.rows[~scored.places(group.other)]
+    assert scores[likely].min() > np.delete(scores, scored.rows).max()
+    assert np.mean(y[np.argsort(-scores)[:50]] == y[query]) > 0.9
 
 
 @pytest.mark.parametrize("first", [0, 5])
@@ -130,138 +162,117 @@ def test_marks_on_a_fitted_index_leave_other_classes_alone(labelled):
 
 
 # ---------------------------------------------------------------------------------------------------------------------
-# The parts
-
-
-def two_clusters() -> np.ndarray:
-    rng = np.random.default_rng(0)
-    centres = np.repeat(np.eye(2, 8), 60, axis=0)
-    return normalize(centres + 0.1 * rng.standard_normal((120, 8))).astype(np.float32)
-
-
-def test_a_group_reaches_its_own_cluster_and_not_the_other():
-    ground = build_graph(two_clusters(), np.random.default_rng(0))
-    belongs, other = np.zeros((120, 1), np.float32), np.zeros((120, 1), np.float32)
-    belongs[:3], other[60] = 1, 1
-    T = targets(ground, belongs, other)
-    assert T[:60].mean() > 0.3
-    assert T[60:].max() == 0
-    assert T[:3].min() >= 1
-
-
-def test_the_bounds_of_examples():
-    belongs, other = np.array([[True], [False], [False]]), np.array([[False], [True], [False]])
-    low, high = bounds(belongs, other, np.array([False]))
-    np.testing.assert_allclose(low[:, 0], [MIN_RIGHT, -np.inf, -np.inf])
-    np.testing.assert_allclose(high[:, 0], [np.inf, -MAX_WRONG, np.inf])
-    assert bounds(belongs, other, np.array([True]))[1][1, 0] == 0
-
-
-def close_together() -> Bounds:
-    """Three examples, the last two nearly equal, of which one belongs and the other does not; and one of no group."""
-    Z = normalize(np.vstack([np.eye(3), np.eye(3)[2] + 0.1 * np.eye(3)[1]])).astype(np.float32)
-    low, high = np.full((4, 1), -np.inf, np.float32), np.full((4, 1), np.inf, np.float32)
-    low[2], high[3] = 1.5, -0.5
-    return Bounds(Z, low, high)
-
-
-def test_corrections_bring_examples_into_their_bounds_and_leave_others():
-    goal, F = close_together(), np.array([[0.3], [0.0], [1.0], [1.0]], np.float32)
-    features, B = corrections(goal, F, narrow=100.0)
-    np.testing.assert_allclose((F + features(goal.Z) @ B)[:, 0], [0.3, 0, 1.5, -0.5], atol=0.05)
-
-
-def test_an_example_that_another_correction_would_push_out_joins_in():
-    goal, F = close_together(), np.array([[0.0], [0.0], [1.5], [1.5]], np.float32)
-    features, B = corrections(goal, F, narrow=40.0)
-    assert len(B) == 2
-    assert np.abs(goal.missing(F + features(goal.Z) @ B)).max() < MISSED
-
-
-def test_nothing_missing_adds_nothing():
-    goal, F = close_together(), np.array([[0.0], [0.0], [2.0], [-2.0]], np.float32)
-    features, B = corrections(goal, F, narrow=1.0)
-    assert not np.any(features(goal.Z) @ B)
-
-
-@pytest.mark.parametrize("cosine", [True, False])
-def test_group_scores_are_means_of_inner_products_of_joined_rows(cosine):
-    rng = np.random.default_rng(0)
-    Q, V = normalize(rng.standard_normal((3, 5))), normalize(rng.standard_normal((7, 5)))
-    f_q, f = rng.standard_normal(3), rng.standard_normal(7)
-    joined_q, joined = np.column_stack([Q, f_q]), np.column_stack([V, f])
-    if cosine:
-        joined_q, joined = normalize(joined_q), normalize(joined)
-    np.testing.assert_allclose(group_scores(Q, f_q, V, f, cosine), (joined_q @ joined.T).mean(axis=0))
-
-
-# ---------------------------------------------------------------------------------------------------------------------
 # Marks left out
 
 
-def test_a_lesson_agrees_with_true_marks_left_out_and_not_with_turned_ones(learner, unlabelled):
+def test_true_marks_left_out_are_agreed_with_and_random_ones_are_not(learner, unlabelled):
     y = unlabelled[1]
     true = [Group(rows(*np.flatnonzero(y == c)[:6]), rows(*np.flatnonzero(y == d)[:6])) for c, d in [(0, 8), (4, 9)]]
-    agrees, of = learner.left_out(true)
+    agrees, of = agreeing([learner.scored(group).trials for group in true])
     assert of == 24
     assert agrees >= 22
     mixed = np.random.default_rng(0).permutation(600)
     random = [Group(rows(*mixed[i : i + 6]), rows(*mixed[i + 6 : i + 12])) for i in (0, 12)]
-    assert learner.left_out(random).agrees <= 18
+    assert agreeing([learner.scored(group).trials for group in random]).agrees <= 18
 
 
-def test_a_left_out_score_is_that_of_a_lesson_without_the_mark(learner, unlabelled, monkeypatch):
-    """One mark at a time, the slow way: learn the group without it and search."""
-    monkeypatch.setattr(learning, "MOST_ASKING", 1)
-    index, y = unlabelled
+def test_a_left_out_score_is_that_of_a_concept_without_the_mark(learner, unlabelled, monkeypatch):
+    monkeypatch.setattr(learning, "FOLDS", 100)
+    y = unlabelled[1]
     right, wrong = np.flatnonzero(y == 5)[:4], np.flatnonzero(y == 9)[:3]
     group = Group(rows(*right), rows(*wrong))
-    from likewise.teach.learning import GroupMark
-
-    left = Node("row", int(right[3]))
-    (trial,) = learner._trials([group], [GroupMark(0, left, True)])
-    model, f = learner.learn([Group(group.belongs - {left}, group.other)])
-    V = TaughtIndex(index, model, f).vectors
-    asking = sorted(group.belongs - {left}, key=repr)[0].value
-    assert trial.score == pytest.approx(float(V[asking] @ V[right[3]]), abs=0.02)
-
-
-def test_right_ones_alone_agree_if_they_are_found(learner, unlabelled):
-    y = unlabelled[1]
-    zeros = np.flatnonzero(y == 0)
-    near = zeros[np.argsort(-(unlabelled[0].vectors[zeros] @ unlabelled[0].vectors[zeros[0]]))[:8]]
-    assert learner.left_out([Group(rows(*near), set())]) >= (7, 8)
-    assert learner.left_out([Group(rows(*range(0, 600, 75)), set())]) <= (3, 8)
+    (trial,) = (one for one in learner.scored(group).trials if one.node.value == right[3])
+    rest = learner.scored(Group(group.belongs - {trial.node}, group.other))
+    assert trial.score == pytest.approx(float(rest.scores[right[3]]), abs=0.2)
 
 
 def test_without_marks_nothing_is_left_out(learner):
-    assert learner.left_out([]) == (0, 0)
-    assert learner.left_out([Group(rows(3), set())]) == (0, 0)
+    assert agreeing([]) == (0, 0)
+    assert learner.scored(Group(rows(3), set())).trials == []
 
 
 def test_only_explicit_rows_are_left_out(learner, unlabelled):
     y = unlabelled[1]
     label = Group(rows(*np.flatnonzero(y == 0)) | {Node("label", 0)}, rows(*np.flatnonzero(y != 0)))
     given = rows(*np.flatnonzero(y == 0)[:4]) | rows(np.flatnonzero(y == 1)[0])
-    assert learner.left_out([label], given).of == 5
-    assert learner.left_out([label]).of == min(60, int((y == 0).sum()))
+    assert len(learner.scored(label, given).trials) == 5
 
 
 def test_a_base_that_is_no_cosine_has_its_marks_left_out_too(fitted, digits):
     X, y, _, _ = digits
-    index = Index.build(fitted["bilinear"], X[:300].astype(np.float32))
-    groups = [Group(rows(*np.flatnonzero(y[:300] == 0)[:5]), rows(*np.flatnonzero(y[:300] == 1)[:5]))]
-    agrees, of = GroupLearner(index, np.random.default_rng(0)).left_out(groups)
-    assert of == 10
-    assert agrees >= 8
+    learner = Learner(Index.build(fitted["bilinear"], X[:300].astype(np.float32)))
+    group = Group(rows(*np.flatnonzero(y[:300] == 0)[:5]), rows(*np.flatnonzero(y[:300] == 1)[:5]))
+    assert agreeing([learner.scored(group).trials]).agrees >= 8
+
+
+def trial(row: int, right: bool, score: float, first: bool = True) -> Trial:
+    return Trial(Node("row", row), right, score, first)
+
+
+def test_right_ones_agree_above_the_median_of_wrong_ones_and_wrong_ones_below_that_of_right_ones():
+    right = [trial(1, True, 0.9), trial(2, True, 0.2)]
+    wrong = [trial(3, False, 0.5), trial(4, False, 0.1), trial(5, False, 0.8)]
+    assert agreeing([right + wrong]) == (3, 5)  # .9; .5 and .1 are below .55, .2 is not above .5, .8 not below .55
+
+
+def test_marks_of_another_concept_do_not_count():
+    assert agreeing([[trial(1, True, 0.1)], [trial(2, False, 0.9, first=False)]]) == (2, 2)
+
+
+def test_in_a_concept_of_one_kind_right_ones_agree_if_first_and_wrong_ones_if_not():
+    for right in (True, False):
+        assert agreeing([[trial(1, right, 0.5, first=True), trial(2, right, 0.5, first=False)]]) == (1, 2)
+
+
+def test_first_is_on_the_first_page_or_in_the_first_twentieth():
+    assert [is_first(above, 100) for above in (23, 24)] == [True, False]
+    assert [is_first(above, 8_000) for above in (399, 400)] == [True, False]
 
 
 # ---------------------------------------------------------------------------------------------------------------------
-# Marks left out, and what a lesson reports
+# The card
 
 
-def node(row: int) -> Node:
-    return Node("row", row)
+def card(trials: list[Trial], n_right: int, n_wrong: int) -> ConceptCard:
+    return ConceptCard("snow", n_right, n_wrong, trials, None)
+
+
+def test_the_card_expects_about_what_is_there(learner, unlabelled):
+    y, stated, there = unlabelled[1], [], []
+    for digit in range(10):
+        index, query = unlabelled[0], int(np.flatnonzero(y == digit)[2])
+        shown = index.search(rows=[query], k=100).rows[0]
+        right, wrong = shown[y[shown] == digit][::4][:8], shown[y[shown] != digit][:8]
+        scored = learner.scored(Group(rows(query, *right), rows(*wrong)))
+        expected = card_of("digit", scored).expected
+        free = np.flatnonzero(~scored.is_marked)
+        first = free[np.argsort(-scored.scores[free])[:20]]
+        stated.append(expected)
+        there.append(np.mean(y[first] == digit))
+    assert np.mean([one.low <= truth <= one.high for one, truth in zip(stated, there, strict=True)]) >= 0.8
+    assert abs(np.mean([one.precision for one in stated]) - np.mean(there)) < 0.15
+
+
+def test_a_mark_that_contradicts_the_others_is_doubtful(learner, unlabelled):
+    y = unlabelled[1]
+    zeros, ones = np.flatnonzero(y == 0), np.flatnonzero(y == 1)
+    group = Group(rows(*zeros[:8], ones[9]), rows(*ones[:8], zeros[9]))
+    assert set(card_of("zero", learner.scored(group)).doubtful) == {int(ones[9]), int(zeros[9])}
+
+
+@pytest.mark.parametrize(
+    ("card", "words"),
+    [
+        (card([], 1, 10), "nothing right yet: ask for something else, or start from two or three examples"),
+        (card([trial(i, i % 2 == 0, i % 5) for i in range(30)], 15, 15), "30 marks and hardly better than chance: "),
+        (card([], 2, 1), "mark a few more, right and wrong ones"),
+    ],
+)
+def test_the_card_says_what_to_do_next(card, words):
+    assert card.next.startswith(words)
+
+
+# ---------------------------------------------------------------------------------------------------------------------
 
 
 def on_a_circle(degrees: list[float]) -> Index:
@@ -269,68 +280,8 @@ def on_a_circle(degrees: list[float]) -> Index:
     return Index.build(Cosine().fit(X), X)
 
 
-def trial(row: int, right: bool, score: float, found: bool = True, group: int = 0) -> Trial:
-    return Trial(GroupMark(group, node(row), right), score, found)
-
-
-def test_right_ones_agree_above_the_median_of_wrong_ones_and_wrong_ones_below_that_of_right_ones():
-    trials = [
-        trial(1, True, 0.9),
-        trial(2, True, 0.2),
-        trial(3, False, 0.5),
-        trial(4, False, 0.1),
-        trial(5, False, 0.8),
-    ]
-    assert agreeing(trials) == (3, 5)  # .9; .5 and .1 are below .55, .2 is not above .5, .8 not below .55
-
-
-def test_marks_of_another_group_do_not_count():
-    trials = [trial(1, True, 0.1, found=True), trial(2, False, 0.9, found=False, group=1)]
-    assert agreeing(trials) == (2, 2)
-
-
-def test_in_a_group_of_one_kind_right_ones_agree_if_found_and_wrong_ones_if_not():
-    assert agreeing([trial(1, True, 0.5, found=True), trial(2, True, 0.5, found=False)]) == (1, 2)
-    assert agreeing([trial(1, False, 0.5, found=True), trial(2, False, 0.5, found=False)]) == (1, 2)
-
-
-def test_found_is_on_the_first_page_or_in_the_first_twentieth():
-    assert [is_found(above, 100) for above in (23, 24)] == [True, False]
-    assert [is_found(above, 8_000) for above in (399, 400)] == [True, False]
-
-
-def test_a_group_of_one_keeps_its_only_example():
-    group = Group({node(1)}, {node(2), node(3)})
-    assert [(mark.node, mark.right) for mark in marks_to_leave_out([group])] == [(node(2), False), (node(3), False)]
-
-
-def test_queries_and_labels_are_not_left_out():
-    group = Group({node(1), Node("query", (0.5,)), Node("label", "x")}, {node(2)})
-    assert [mark.node for mark in marks_to_leave_out([group])] == [node(1)]
-    assert [mark.node for mark in marks_to_leave_out([group], {node(2)})] == [node(2)]
-    assert marks_to_leave_out([group], set()) == []
-
-
-def test_of_many_marks_a_sample_of_60_is_left_out():
-    group = Group({node(row) for row in range(100)}, {node(row) for row in range(100, 200)})
-    marks = marks_to_leave_out([group])
-    assert len(set(marks)) == 60
-    assert {mark.right for mark in marks} == {True, False}
-
-
-def test_what_is_left_says_nothing_about_the_node():
-    group = without(Group({node(1), node(2)}, {node(3), node(1)}), node(1))
-    assert (group.belongs, group.other) == ({node(2)}, {node(3)})
-
-
 def test_moved_counts_new_results():
     before, after = on_a_circle([0, 10, 20, 170, 180]), on_a_circle([0, 160, 20, 10, 180])
     assert moved(before, after, [0], k=2) == 1  # 1 and 2, then 3 and 2
     assert moved(before, before, [0, 3], k=2) == 0
     assert moved(before, after, [], k=2) == 0
-
-
-def test_still_on_top_lists_wrong_ones_among_the_first():
-    index = on_a_circle([0, 10, 20, 170, 180])
-    assert still_on_top(index, [(0, 1), (0, 4), (4, 3)], k=2) == [(0, 1), (4, 3)]
-    assert still_on_top(index, []) == []

@@ -41,7 +41,7 @@ def test_marks_rank_rows_that_nobody_marked_better_than_the_mean_of_the_right_on
         right, wrong = marked(int(query), 20)
         Z = normalize(X[:900])
         before = ap(Z @ Z[right].mean(axis=0), right + wrong)
-        gains.append(ap(scorers.fit(scorers.examples(right, wrong)).scores, right + wrong) - before)
+        gains.append(ap(scorers.scores(scorers.examples(right, wrong)), right + wrong) - before)
     assert np.mean(gains) > 0.05
 
 
@@ -50,17 +50,9 @@ def test_only_wrong_marks_rank_no_worse_than_the_query_alone(scorers: Scorers) -
     for query in QUERIES:
         wrong = marked(int(query), 60)[1][:10]
         Z = normalize(X[:900])
-        scores = scorers.fit(scorers.examples([int(query)], wrong)).scores
+        scores = scorers.scores(scorers.examples([int(query)], wrong))
         gains.append(ap(scores, [int(query), *wrong]) - ap(Z @ Z[query], [int(query), *wrong]))
     assert np.mean(gains) > 0
-
-
-def test_rows_from_elsewhere_are_scored_by_the_kernel_parts(scorers: Scorers) -> None:
-    right, wrong = marked(4, 20)
-    scorer = scorers.fit(scorers.examples(right, wrong))
-    np.testing.assert_allclose(scorer.at(scorers.space(X[:50])), scorer.kernel_scores[:50], atol=1e-3)
-    other = scorer.at(scorers.space(X[900:]))
-    assert average_precision(other, LINES[900:]) > 0.6
 
 
 def test_an_example_from_elsewhere_counts_like_a_row_of_the_gallery() -> None:
@@ -69,17 +61,17 @@ def test_an_example_from_elsewhere_counts_like_a_row_of_the_gallery() -> None:
     inside = [row - (row > 1) for row in (*right[1:], *wrong)]
     U = np.vstack([alone.space(X[1:2]), alone.U[inside]])
     is_right = np.arange(len(U)) < len(right)
-    outside = alone.fit(Examples(U, is_right, np.array([-1, *inside]))).scores
+    outside = alone.scores(Examples(U, is_right, np.array([-1, *inside])))
     whole = Scorers(X[:900])
-    within = whole.fit(whole.examples(right, wrong)).scores[np.arange(900) != 1]
+    within = whole.scores(whole.examples(right, wrong))[np.arange(900) != 1]
     assert np.corrcoef(outside, within)[0, 1] > 0.97
 
 
 def test_each_part_of_the_examples_is_learned_as_if_alone(scorers: Scorers) -> None:
     examples = scorers.examples(*marked(4, 20))
     part = np.arange(len(examples)) != 3
-    one = scorers.fit_each(examples, [np.ones(len(examples), bool), part])[1].scores
-    alone = scorers.fit(examples.take(part)).scores
+    one = scorers.scores(examples, [np.ones(len(examples), bool), part])[1]
+    alone = scorers.scores(examples.take(part))
     assert np.corrcoef(one, alone)[0, 1] > 0.999  # a left-out row is not part of the background either
 
 
@@ -90,15 +82,8 @@ def test_the_dual_is_logistic_regression(scorers: Scorers) -> None:
     np.testing.assert_allclose(U.T @ alpha, machine.coef_[0], atol=1e-3)
 
 
-def test_many_examples_of_a_side_are_thinned_evenly(scorers: Scorers, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(module, "MOST_EXAMPLES", 10)
-    thinned = scorers.examples(range(100), range(200, 205)).thinned()
-    assert (thinned.right.sum(), (~thinned.right).sum()) == (10, 5)
-    assert thinned.rows[[0, 9]].tolist() == [0, 99]
-
-
 def test_scores_are_the_same_whatever_the_order_of_the_marks(scorers: Scorers) -> None:
     right, wrong = marked(4, 20)
-    one = scorers.fit(scorers.examples(right, wrong)).scores
-    other = scorers.fit(scorers.examples(right[::-1], wrong[::-1])).scores
+    one = scorers.scores(scorers.examples(right, wrong))
+    other = scorers.scores(scorers.examples(right[::-1], wrong[::-1]))
     np.testing.assert_allclose(one, other, atol=1e-3)

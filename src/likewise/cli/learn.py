@@ -81,8 +81,12 @@ def _report_lesson(card: dict[str, Any]) -> None:
             agrees["of"], "statement" if card["labels"] else "mark"
         )  # a label says no to the other labels
         console.print(f"agrees with {agrees['count']} of {statements} when each is left out in turn")
-    if card["still_wrong"]:
-        console.print(f"{plural(len(card['still_wrong']), 'item')} marked wrong still among the first ten")
+    for concept in card["concepts"]:
+        expected, marks = concept["expected"], f"{concept['right']} right, {concept['wrong']} wrong"
+        if expected is not None:
+            low, high = round(100 * expected["low"]), round(100 * expected["high"])
+            marks = f"{low} to {high} % right among the first {concept['of']} unmarked; {marks}"
+        console.print(f"{concept['name']}: {marks}; {concept['next']}", markup=False, soft_wrap=True)
     if figures is not None:
         console.print(
             f"mAP {figures['before']:.4f} before, {figures['after']:.4f} after, on {plural(figures['items'], 'item')} "

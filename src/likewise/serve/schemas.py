@@ -344,7 +344,7 @@ class SuggestionResponse(ItemResponse):
     of_label: str | None
     of_row: int | None
     of_upload: str | None
-    why: Literal["unlike", "border", "likely", "unlikely", "typical"]
+    why: Literal["unlike", "border", "likely", "unlikely", "typical", "another"]
     reason: str
     gain: Annotated[
         float, Field(description="Share of the uncertainty about the first results that a mark would remove.")

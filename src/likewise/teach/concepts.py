@@ -72,10 +72,16 @@ def grown(teacher: Teacher, name: str, at_most_wrong: float | None = None) -> Co
     members = labelled(index, name, labels)
     if at_most_wrong is None:
         return members
-    inside, wrong = _marked_for(teacher, members.rows)
     assert labels is not None
     known = np.flatnonzero([label is not None for label in labels])
-    hits = above(index, inside.tolist(), at_most_wrong, avoided=np.union1d(wrong, known))
+    taught = teacher.concept(label=name)
+    if taught is not None and taught.calibration is not None:
+        rows, P = taught.above(at_most_wrong)
+        free = ~np.isin(rows, known)
+        hits = Concept("", rows[free], P[free])
+    else:
+        inside, wrong = _marked_for(teacher, members.rows)
+        hits = above(index, inside.tolist(), at_most_wrong, avoided=np.union1d(wrong, known))
     rows = np.concatenate([members.rows, hits.rows])
     assert hits.probabilities is not None
     return Concept(name, rows, np.concatenate([np.ones(len(members)), hits.probabilities]))

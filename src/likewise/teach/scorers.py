@@ -3,11 +3,11 @@
 Three scorers are summed, each standardised over the gallery: (a) logistic regression and (b) kernel ridge, both against
 a random background of the gallery, and (c) what the examples spread over a graph of nearest neighbours:
 
-    score = z(a) + z(b) + 4 p³ z(c),   p = |right| / (|right| + |wrong| + 1).
+    score = 2 z(smooth(z(a) + z(b))) + 6 p² z(c),   p = |right| / (|right| + |wrong| + 1).
 
-(a) and (b) are functions of any row; (c) is known for rows of the gallery only. With u = [z, w] / √2, where z is a row,
-centred and of unit length, and w the same after whitening, (a) has the kernel u·u' and is linear in u, and (b) has the
-kernel exp(u·u' - 1). What depends only on the gallery is computed once.
+With u = [z, w] / √2, where z is a row, centred and of unit length, and w the same after whitening, (a) has the kernel
+u·u' and is linear in u, and (b) has the kernel exp(u·u' - 1). The smoothing takes a part of the scores of a row's
+neighbours on the graph. What depends only on the gallery is computed once.
 """
 
 from __future__ import annotations
@@ -33,14 +33,15 @@ OFFSET, C = 10.0, 10.0  # of the logistic regression: a constant in its kernel, 
 STEPS = 8  # of Newton's method
 RIDGE, LIGHT = 0.1, 0.02  # of the kernel ridge, and the weight of a background row in it
 DEGREE, DAMPING, ROUNDS = 10, 0.98, 30  # of the graph, and of spreading over it
-AGAINST = 0.5  # weight of wrong examples in the graph
+SMOOTHING, SMOOTHINGS = 0.5, 5  # damping and rounds of the smoothing of (a) and (b)
+GRAPH = 6.0  # weight of (c) if p is 1
+AGAINST = 0.6  # weight of wrong examples in the graph; half of it for the first mark of a query
 LEAST_SHARE = 0.7  # p where only wrong ones were marked: what was left unmarked among the results is not wrong
-MOST_EXAMPLES = 400  # right ones, and wrong ones, that a concept learns from: of more, these are taken evenly
+MOST_EXAMPLES = 200  # right ones, and wrong ones, that a concept learns from: of more, these are taken evenly
 _BLOCK = 1 << 23  # cosines computed at a time
 
 
-@dataclass(frozen=True)
-class Space:
+class Space(NamedTuple):
     """Maps rows to u: centred, in the leading directions, of unit length, next to the same after whitening."""
 
     centre: np.ndarray
@@ -85,49 +86,6 @@ class Examples:
         share = n_right / (n_right + n_wrong + 1)
         return max(share, LEAST_SHARE) if n_right <= 1 else share
 
-    def thinned(self) -> Self:
-        """At most MOST_EXAMPLES of each side."""
-        sides = [np.flatnonzero(self.right), np.flatnonzero(~self.right)]
-        even = [
-            side[np.unique(np.linspace(0, len(side) - 1, MOST_EXAMPLES).astype(int))] for side in sides if len(side)
-        ]
-        return self.take(np.sort(np.concatenate(even))) if max(map(len, sides)) > MOST_EXAMPLES else self
-
-
-class Moments(NamedTuple):
-    """Mean and standard deviation of a scorer over the gallery."""
-
-    mean: float
-    deviation: float
-
-    @classmethod
-    def of(cls, scores: np.ndarray) -> Self:
-        return cls(float(scores.mean(dtype=np.float64)), float(scores.std(dtype=np.float64)) or 1.0)
-
-    def standardised(self, scores: np.ndarray) -> np.ndarray:
-        return np.asarray((scores - np.float32(self.mean)) / np.float32(self.deviation))
-
-
-@dataclass(frozen=True)
-class Scorer:
-    """What examples say about every row: scores of the gallery, and the kernel parts (a) and (b) for any row.
-
-    `kernel_scores` are z(a) + z(b) of the gallery; `scores` have the graph's part too.
-    """
-
-    scores: np.ndarray
-    kernel_scores: np.ndarray
-    linear: np.ndarray
-    landmarks: np.ndarray
-    coefficients: np.ndarray
-    moments: tuple[Moments, Moments]
-
-    def at(self, U: np.ndarray) -> np.ndarray:
-        """z(a) + z(b) of rows u from anywhere."""
-        a, b = self.moments
-        ridge = np.exp(U @ self.landmarks.T - 1) @ self.coefficients
-        return a.standardised(U @ self.linear) + b.standardised(ridge)
-
 
 class Scorers:
     """All that the concepts of a gallery share: its rows u, a background, and a graph of nearest neighbours."""
@@ -136,10 +94,11 @@ class Scorers:
         """From the rows of a gallery; `space` and the background's rows u are those of a larger one."""
         self.space = Space.of(V) if space is None else space
         self.U = self.space(V)
-        self._rows = np.full(BACKGROUND, -1)
+        self._rows = np.sort(np.random.default_rng(0).permutation(len(V))[:BACKGROUND])
         if background is None:
-            self._rows = np.sort(np.random.default_rng(0).permutation(len(V))[:BACKGROUND])
             background = self.U[self._rows]
+        else:
+            self._rows = np.full(len(background), -1)
         self.background = background
         self._far = np.exp(self.U @ background.T - 1)  # (b)'s kernel with the background
         self.graph = nearest_graph(self.Z)
@@ -157,20 +116,20 @@ class Scorers:
         rows = np.array([*right, *wrong], np.int64)
         return Examples(self.U[rows], np.arange(len(rows)) < len(right), rows)
 
-    def fit(self, examples: Examples) -> Scorer:
-        """The scorer of some examples, at least one of them right."""
-        return self.fit_each(examples, [np.ones(len(examples), bool)])[0]
+    def scores(self, examples: Examples, parts: Sequence[np.ndarray] | None = None) -> np.ndarray:
+        """Scores of all rows by some examples, of which one is right, (n,); by each part of them, (parts, n).
 
-    def fit_each(self, examples: Examples, parts: Sequence[np.ndarray]) -> list[Scorer]:
-        """A scorer for each part of the examples, given as booleans."""
+        Parts are booleans.
+        """
+        if parts is None:
+            return np.asarray(self.scores(examples, [np.ones(len(examples), bool)])[0])
         L = np.vstack([examples.U, self.background])
         is_mark = np.arange(len(L)) < len(examples)
         is_far = ~is_mark & ~np.isin(np.concatenate([examples.rows, self._rows]), examples.rows[examples.rows >= 0])
         K, near = L @ L.T, np.exp(self.U @ examples.U.T - 1)
-        shares = self._spread(examples, parts)
         right = np.concatenate([examples.right, np.zeros(len(self.background), bool)])
-        scorers = []
-        for part, spread in zip(parts, shares.T, strict=True):
+        kernels = np.empty((len(self), len(parts)), np.float32)
+        for column, part in enumerate(parts):
             used = np.flatnonzero(np.concatenate([part, is_far[len(examples) :]]))
             mark, target = is_mark[used], right[used].astype(np.float64)
             K_used = K[np.ix_(used, used)].astype(np.float64)
@@ -179,33 +138,34 @@ class Scorers:
             linear = L[used].T @ _logistic(K_used + OFFSET, target, C * weights).astype(np.float32)
             beta = np.zeros(len(L), np.float32)
             beta[used] = _ridge(np.exp(K_used - 1), target, RIDGE / np.where(mark, 1.0, LIGHT))
-            a = self.U @ linear
-            b = near @ beta[: len(examples)] + self._far @ beta[len(examples) :]
-            moments = Moments.of(a), Moments.of(b)
-            kernel_scores = moments[0].standardised(a) + moments[1].standardised(b)
-            weight = np.float32(4 * examples.take(part).share() ** 3)
-            scores = kernel_scores + weight * Moments.of(spread).standardised(spread)
-            scorers.append(Scorer(scores, kernel_scores, linear, L[used], beta[used], moments))
-        return scorers
+            ridge = near @ beta[: len(examples)] + self._far @ beta[len(examples) :]
+            kernels[:, column] = _standardised(self.U @ linear) + _standardised(ridge)
+        weight = GRAPH * np.array([examples.take(part).share() for part in parts], np.float32) ** 2
+        smooth = _standardised(self._diffused(kernels, SMOOTHING, SMOOTHINGS))
+        return np.asarray((2 * smooth + weight * _standardised(self._spread(examples, parts))).T)
+
+    def _diffused(self, Y: np.ndarray, damping: float, rounds: int) -> np.ndarray:
+        """(I - damping A)⁻¹ Y by some rounds, A the graph."""
+        F = Y
+        for _ in range(rounds):
+            F = np.float32(damping) * (self.graph @ F) + Y
+        return F
 
     def _spread(self, examples: Examples, parts: Sequence[np.ndarray]) -> np.ndarray:
         """(c) of every part, (n, parts): what right ones spread over the graph, less what wrong ones do."""
-        Y = np.zeros((len(self), len(parts)), np.float32)
         on_graph = examples.rows >= 0
-        near = np.zeros((len(self), int((~on_graph).sum())), np.float32)
-        for column, (rows, weights) in enumerate(self.neighbours(examples.U[~on_graph])):
+        near = np.zeros((len(self), len(examples)), np.float32)
+        near[examples.rows[on_graph], np.flatnonzero(on_graph)] = 1
+        for column, (rows, weights) in zip(
+            np.flatnonzero(~on_graph), self.neighbours(examples.U[~on_graph]), strict=True
+        ):
             near[rows, column] = weights
-        for column, part in enumerate(parts):
-            for is_right, weight in ((True, 1.0), (False, -AGAINST)):
-                used = part & (examples.right == is_right)
-                if used.any():
-                    share = np.float32(weight / used.sum())
-                    Y[:, column] += share * near[:, used[~on_graph]].sum(axis=1)
-                    np.add.at(Y[:, column], examples.rows[used & on_graph], share)
-        F = Y
-        for _ in range(ROUNDS):
-            F = np.float32(DAMPING) * (self.graph @ F) + Y
-        return np.asarray(np.sign(F) * np.sqrt(np.abs(F)))
+        used = np.array(parts).T
+        sides = [used & (examples.right == side)[:, None] for side in (True, False)]
+        shares = np.hstack(sides) / np.maximum(np.hstack(sides).sum(axis=0), 1)
+        F = np.sqrt(self._diffused(near @ shares.astype(np.float32), DAMPING, ROUNDS))
+        n = used.sum(axis=0) - 1
+        return np.asarray(F[:, : len(parts)] - (AGAINST * n / (n + 1)).astype(np.float32) * F[:, len(parts) :])
 
     def neighbours(self, U: np.ndarray) -> list[tuple[np.ndarray, np.ndarray]]:
         """The nearest rows of the gallery to each row u from elsewhere, and their weights, which sum to 1."""
@@ -213,6 +173,12 @@ class Scorers:
         rows = top_k(S, min(DEGREE, len(self)))
         W = np.maximum(np.take_along_axis(S, rows, axis=1), 1e-6) ** 3
         return list(zip(rows, W / W.sum(axis=1, keepdims=True), strict=True))
+
+
+def _standardised(S: np.ndarray) -> np.ndarray:
+    """Columns with mean 0 and deviation 1."""
+    deviation = S.std(axis=0, dtype=np.float64)
+    return np.asarray((S - S.mean(axis=0, dtype=np.float64)) / np.where(deviation > 0, deviation, 1), np.float32)
 
 
 def unwhitened(U: np.ndarray) -> np.ndarray:

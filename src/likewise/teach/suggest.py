@@ -13,15 +13,16 @@ from typing import Literal, NamedTuple
 import numpy as np
 import scipy.linalg
 
-from likewise.learn.maths.kernels import Features
 from likewise.teach.groups import Group, Node
-from likewise.teach.learning import GroupLearner
+from likewise.teach.learning import Scored
+from likewise.teach.scorers import Scorers, unwhitened
 
 # Chosen on digits, newsgroups and Debian's stamps (half of the rows to mark, AP on the other half), then compared with
 # five variants on ten concepts of Caltech101 that `benchmarks.suggestions` does not report.
 FALL = 100  # places down the results after which a row counts e times less: 50 or 200 are better on some sets
 NOISE = 0.1  # variance of a mark relative to the kernel's; the ridge of the lessons
 MOST_CANDIDATES = 500  # results that are compared with each other, and marks; the last one counts e⁵ times less
+STUCK = 10  # wrong marks without a right one, after which something else is shown
 UNLIKE = 0.8  # share of the variance that all marks leave to a row which is unlike them
 
 REASONS = {
@@ -30,9 +31,10 @@ REASONS = {
     "likely": "probably {}, like others not marked yet",
     "unlikely": "probably not {}, but close to it",
     "typical": "many others are like it",
+    "another": "something else, as nothing was right yet",
 }
 
-Reason = Literal["unlike", "border", "likely", "unlikely", "typical"]
+Reason = Literal["unlike", "border", "likely", "unlikely", "typical", "another"]
 
 
 class NamedGroup(NamedTuple):
@@ -71,19 +73,20 @@ class Chosen(NamedTuple):
     gain: float
 
 
-def covariance(kernel: Features, Z: np.ndarray, marked: np.ndarray) -> np.ndarray:
-    """Covariance of rows Z given noisy values at other rows: K_ZZ - K_ZM (K_MM + noise)⁻¹ K_MZ."""
-    K = _between(kernel, Z, Z)
+def covariance(Z: np.ndarray, marked: np.ndarray) -> np.ndarray:
+    """Covariance of unit rows Z given noisy values at other rows: K_ZZ - K_ZM (K_MM + noise)⁻¹ K_MZ."""
+    K = _kernel(Z, Z)
     if not len(marked):
         return K
-    K_MM = _between(kernel, marked, marked)
+    K_MM = _kernel(marked, marked)
     K_MM[np.diag_indices_from(K_MM)] += np.float32(NOISE)
-    A = scipy.linalg.solve_triangular(scipy.linalg.cholesky(K_MM, lower=True), _between(kernel, marked, Z), lower=True)
+    A = scipy.linalg.solve_triangular(scipy.linalg.cholesky(K_MM, lower=True), _kernel(marked, Z), lower=True)
     return np.asarray(K - A.T @ A)
 
 
-def _between(kernel: Features, Z: np.ndarray, landmarks: np.ndarray) -> np.ndarray:
-    return np.asarray(Features(landmarks, kernel.gamma)(Z))
+def _kernel(Z: np.ndarray, marked: np.ndarray) -> np.ndarray:
+    """exp(2 (cosine - 1))"""
+    return np.asarray(np.exp(2 * (Z @ marked.T - 1)))
 
 
 def most_telling(C: np.ndarray, weights: np.ndarray, n: int) -> list[Chosen]:
@@ -100,69 +103,62 @@ def most_telling(C: np.ndarray, weights: np.ndarray, n: int) -> list[Chosen]:
     return chosen
 
 
-def suggested(learner: GroupLearner, concept: NamedGroup, n: int, among: np.ndarray) -> list[Suggestion]:
+def suggested(concept: NamedGroup, scored: Scored, n: int, among: np.ndarray) -> list[Suggestion]:
     """The n items `among` rows of the index that would teach most about a concept, without its marked ones."""
-    gallery, scores = learner.prepare()[0], next(learner.rankings([concept.group])).rows
-    marked = _Marked(learner, concept.group, scores)
-    free = np.isin(learner.rows, among) & ~marked.rows
-    first = _highest(scores, free)
+    scores = scored.ranking
+    free = np.flatnonzero(np.isin(scored.rows, among) & ~scored.is_marked)
+    first = free[np.argsort(-scores[free], kind="stable")[:MOST_CANDIDATES]]
     if not len(first):
         return []
-    C = covariance(gallery.features, gallery.z[first], marked.directions())
-    weights = np.exp(-np.arange(len(first), dtype=np.float32) / FALL)
-    variance = np.diag(C)
-    return [
-        Suggestion(int(learner.rows[row]), concept, gain, marked.reason(float(scores[row]), float(variance[place])))
-        for place, gain in most_telling(C, weights, n)
-        for row in [first[place]]
-    ]
+    right, wrong = (scored.examples.rows[scored.examples.right == side] for side in (True, False))
+    Z = unwhitened(scored.scorers.U[first])
+    C = covariance(Z, unwhitened(scored.examples.U))
+    if len(right) <= 1 and len(wrong) >= STUCK:
+        chosen = _promising(Z, C, unwhitened(scored.examples.U), scored.examples.right, n)
+        return [Suggestion(int(scored.rows[first[place]]), concept, gain, "another") for place, gain in chosen]
+    variance, weights = np.diag(C), np.exp(-np.arange(len(first), dtype=np.float32) / FALL)
+    plain = scored.scores
+    high = np.median(plain[right[right >= 0]]) if (right >= 0).any() else np.inf
+    low = np.median(plain[wrong[wrong >= 0]]) if (wrong >= 0).any() else -np.inf
 
-
-def _highest(scores: np.ndarray, allowed: np.ndarray) -> np.ndarray:
-    """Rows of the graph with the highest scores among those allowed, highest first."""
-    rows = np.flatnonzero(allowed)
-    return rows[np.argsort(-scores[rows], kind="stable")[:MOST_CANDIDATES]]
-
-
-class _Marked:
-    """What was marked for a group: where it is on the graph, and what its scores say of another row."""
-
-    def __init__(self, learner: GroupLearner, group: Group, scores: np.ndarray) -> None:
-        self._learner, self._scores = learner, scores
-        right, wrong = (learner.on_graph(nodes) for nodes in (group.belongs, group.other))
-        self.rows = right | wrong
-        self._off_graph = learner.off_graph(group.belongs | group.other)
-        self._high = np.median(scores[right]) if right.any() else np.inf
-        self._low = np.median(scores[wrong]) if wrong.any() else -np.inf
-
-    def directions(self) -> np.ndarray:
-        """Unit rows of the marks; of very many, those with the highest scores."""
-        on_graph = self._learner.prepare()[0].z[_highest(self._scores, self.rows)]
-        return np.vstack([on_graph, self._learner.directions_of(self._off_graph[:MOST_CANDIDATES])])
-
-    def reason(self, score: float, variance: float) -> Reason:
-        """Why a row of this score and variance is worth a mark."""
-        if variance > UNLIKE:
+    def reason(place: int) -> Reason:
+        if variance[place] > UNLIKE:
             return "unlike"
-        return "likely" if score >= self._high else "unlikely" if score <= self._low else "border"
+        return "likely" if plain[first[place]] >= high else "unlikely" if plain[first[place]] <= low else "border"
+
+    chosen = most_telling(C, weights, n)
+    return [Suggestion(int(scored.rows[first[place]]), concept, gain, reason(place)) for place, gain in chosen]
 
 
-def suggested_in_turn(
-    learner: GroupLearner, concepts: Sequence[NamedGroup], n: int, among: np.ndarray
-) -> list[Suggestion]:
-    """The n items that teach most, in turn for each concept; those with the fewest marks come first."""
-    fewest = sorted(concepts, key=lambda concept: (concept.n_marked, concept.name))[:n]
-    each = [suggested(learner, concept, n, among) for concept in fewest]
-    in_turn = [hit for tier in zip_longest(*each) for hit in tier if hit is not None]
-    first = {hit.row: hit for hit in reversed(in_turn)}  # for the concept that comes first
-    return [hit for hit in in_turn if first[hit.row] is hit][:n]
+def _promising(Z: np.ndarray, C: np.ndarray, marked: np.ndarray, right: np.ndarray, n: int) -> list[Chosen]:
+    """GP-UCB: the n rows with the highest mean plus deviation, each given those before it, as if they had their mean.
+
+    Where nothing right is near, this looks further away than the first results, yet not just anywhere.
+    """
+    K = _kernel(marked, marked).astype(np.float64)
+    mean = _kernel(Z, marked) @ np.linalg.solve(K + NOISE * np.eye(len(K)), right.astype(np.float64))
+    C, chosen = C.copy(), list[Chosen]()
+    free = np.ones(len(Z), bool)
+    for _ in range(min(n, len(Z))):
+        bound = mean + np.sqrt(np.maximum(np.diag(C), 0))
+        best = int(np.argmax(np.where(free, bound, -np.inf)))
+        free[best] = False
+        chosen.append(Chosen(best, float(C[best, best])))
+        C -= np.outer(C[best], C[best] / (C[best, best] + NOISE))
+    return chosen
 
 
-def a_start(learner: GroupLearner, n: int, among: np.ndarray) -> list[Suggestion]:
-    """Where nothing was marked: the n items that represent most others."""
-    gallery = learner.prepare()[0]
-    rows = np.flatnonzero(np.isin(learner.rows, among))
-    some = np.sort(np.random.default_rng(0).permutation(rows)[:MOST_CANDIDATES])
-    C = covariance(gallery.features, gallery.z[some], gallery.z[:0])
-    chosen = most_telling(C, np.ones(len(some), np.float32), n)
-    return [Suggestion(int(learner.rows[some[place]]), None, gain, "typical") for place, gain in chosen]
+def in_turn(each: Sequence[Sequence[Suggestion]], n: int) -> list[Suggestion]:
+    """n suggestions, in turn for each concept; an item is for the concept that comes first."""
+    mixed = [hit for tier in zip_longest(*each) for hit in tier if hit is not None]
+    first = {hit.row: hit for hit in reversed(mixed)}
+    return [hit for hit in mixed if first[hit.row] is hit][:n]
+
+
+def a_start(scorers: Scorers, rows: np.ndarray, n: int, among: np.ndarray) -> list[Suggestion]:
+    """Where nothing was marked: the n items that represent most others; `rows` are those of the scorers."""
+    some = np.flatnonzero(np.isin(rows, among))
+    some = np.sort(np.random.default_rng(0).permutation(some)[:MOST_CANDIDATES])
+    Z = unwhitened(scorers.U[some])
+    chosen = most_telling(covariance(Z, Z[:0]), np.ones(len(some), np.float32), n)
+    return [Suggestion(int(rows[some[place]]), None, gain, "typical") for place, gain in chosen]

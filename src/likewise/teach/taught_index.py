@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from copy import copy
 from functools import cached_property
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NamedTuple, Self
+from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
 
@@ -17,11 +17,10 @@ from likewise.errors import LikewiseError
 from likewise.learn.model_file import save_model
 from likewise.search.index import BaseIndex, Index
 from likewise.search.items import Identities
-from likewise.search.neighbors import with_base_part
 from likewise.search.rank import Engine
 from likewise.search.storage import LESSONS, MODEL, RAW
 from likewise.teach.feedback import NAME, Event, Feedback
-from likewise.teach.taught import Taught
+from likewise.teach.taught import ChangedRows, Taught, beyond
 from likewise.utils.arrays import top_k
 
 if TYPE_CHECKING:
@@ -39,29 +38,29 @@ class TaughtIndex(BaseIndex):
         The gallery before any lesson.
     lesson : Taught or None
         The model after the lesson; None if only labels were given.
-    part : array, ChangedRows or None
-        What the lesson adds to all rows, or to those it reached, if it has been computed already.
+    part : ChangedRows or None
+        The coordinates of the rows that the lesson reached; None computes them by the model.
     labels : labels of all rows; those of the index if None
     """
 
     def __init__(
-        self, index: Index, lesson: Taught | None, part: np.ndarray | ChangedRows | None = None, labels: Any = None
+        self, index: Index, lesson: Taught | None, part: ChangedRows | None = None, labels: Any = None
     ) -> None:
-        vectors = index.plain_vectors if lesson is None else after_lesson(lesson, index.plain_vectors, part)
+        plain, vectors = index.plain_vectors, index.vectors
+        if lesson is not None:
+            part = _reached(lesson, plain) if part is None else part
+            plain = vectors = LessonVectors.of(lesson, plain, part)
+            if index._smoothed is not None:
+                vectors = plain.with_base(index._smoothed.vectors)
+            if len(index) <= DENSE_UP_TO:
+                plain, vectors = np.asarray(plain), np.asarray(vectors)
         items = index.items.with_labels(labels)
         shared: dict[str, Any] = {"root": index.root, "extractor": index.extractor, "source": index.source}
-        super().__init__(index.model if lesson is None else lesson, index.raw, vectors, items, **shared)
-        self.index, self.lesson = index, lesson
+        super().__init__(index.model if lesson is None else lesson, index.raw, plain, items, **shared)
+        self.index, self.lesson, self.part, self.vectors = index, lesson, part, vectors
         self.approximate, self.neighbors, self.folder = index.approximate, index.neighbors, index.folder
         if lesson is None or isinstance(vectors, LessonVectors):
             self.recall = index.recall
-        directions = None if lesson is None or index._smoothed is None else index._smoothed.vectors
-        if directions is None:
-            self.vectors = index.vectors if lesson is None else vectors
-        elif isinstance(vectors, LessonVectors):
-            self.vectors = vectors.with_base(directions)
-        else:
-            self.vectors = with_base_part(vectors, directions)
 
     @property
     def identities(self) -> Identities:
@@ -163,13 +162,6 @@ _BLOCK = 1 << 16  # rows at a time
 _MORE = 64  # candidates beyond twice k from the engine of the vectors before the lesson
 
 
-class ChangedRows(NamedTuple):
-    """Rows that a lesson reached, in ascending order, and the values of its kernel there, (m, g)."""
-
-    rows: np.ndarray
-    values: np.ndarray
-
-
 class LessonVectors:
     """Vectors [s_i v_i, f_i] of n rows: v the vectors before a lesson, f the taught coordinates of some rows.
 
@@ -184,16 +176,13 @@ class LessonVectors:
         self.size = self.shape[0] * self.shape[1]
 
     @classmethod
-    def of(cls, model: Taught, V: np.ndarray, reached: ChangedRows | None = None) -> Self:
-        """The gallery side of a taught model from that of its base; without `reached` all rows are looked at."""
-        rows, values = _everywhere(model, V) if reached is None else reached
-        f = model._beyond(values.astype(np.float32, copy=False))
-        is_changed = np.abs(f).max(axis=1, initial=0) > 0
-        rows, f = rows[is_changed], f[is_changed]
-        joined = model._joined(np.asarray(V[rows], np.float32), f)
-        width = V.shape[1]
-        before, after = (np.linalg.norm(part, axis=1) for part in (V[rows], joined[:, :width]))
-        return cls(V, rows, np.ascontiguousarray(joined[:, width:]), after / np.where(before > 0, before, 1))
+    def of(cls, model: Taught, V: np.ndarray, part: ChangedRows) -> Self:
+        """The gallery side of a taught model from that of its base."""
+        width, before = V.shape[1], np.asarray(V[part.rows], np.float32)
+        joined = model.joined(before, part.values)
+        lengths = np.linalg.norm(before, axis=1)
+        shrink = np.linalg.norm(joined[:, :width], axis=1) / np.where(lengths > 0, lengths, 1)
+        return cls(V, part.rows, np.ascontiguousarray(joined[:, width:]), shrink)
 
     def with_base(self, base: np.ndarray) -> Self:
         """The same coordinates with other directions."""
@@ -263,21 +252,15 @@ class LessonEngine:
         return np.hstack([near, reached])
 
 
-def after_lesson(model: Taught, V: np.ndarray, part: np.ndarray | ChangedRows | None) -> Any:
-    """The vectors of a gallery after a lesson; `part` is what the lesson adds to all rows or to those it reached."""
-    if isinstance(part, ChangedRows):
-        return LessonVectors.of(model, V, part)
-    return LessonVectors.of(model, V) if part is None and len(V) > DENSE_UP_TO else model.lifted(V, part)
-
-
-def _everywhere(model: Taught, V: np.ndarray) -> ChangedRows:
-    """The rows that a lesson reaches, block by block."""
-    blocks: list[tuple[np.ndarray, np.ndarray]] = []
+def _reached(model: Taught, V: np.ndarray) -> ChangedRows:
+    """The rows that a lesson reaches by its model alone, block by block."""
+    rows, values = [], []
     for start in range(0, len(V), _BLOCK):
-        values = model._kernel_part(np.asarray(V[start : start + _BLOCK], np.float32))
-        rows = np.flatnonzero(np.abs(model._beyond(values)).max(axis=1, initial=0) > 0)
-        blocks.append((rows + start, values[rows]))
-    return ChangedRows(*(np.concatenate(parts) for parts in zip(*blocks, strict=True)))
+        f = beyond(model.coordinates(np.asarray(V[start : start + _BLOCK], np.float32)))
+        reached = np.flatnonzero(f.any(axis=1))
+        rows.append(reached + start)
+        values.append(f[reached])
+    return ChangedRows(np.concatenate(rows), np.concatenate(values))
 
 
 def _row_numbers(key: Any, n: int) -> np.ndarray:
@@ -296,42 +279,35 @@ _KEPT = 8  # files, the last ones: for undo
 _LESSON = re.compile(r"[0-9a-z]+-[0-9a-f]*\.likewise")
 
 
-def write_lesson(
-    index: Index, lesson: str, model: Taught, kernel_part: np.ndarray | ChangedRows | None, earlier: Sequence[str] = ()
-) -> None:
-    """Save what a lesson added to the model of an index that was not taught, and its part for the rows.
+def write_lesson(index: Index, lesson: str, model: Taught, part: ChangedRows, earlier: Sequence[str] = ()) -> None:
+    """Save what a lesson added to the model of an index that was not taught, and the coordinates of its rows.
 
     Of the `earlier` lessons, in the order of the journal, the files of the last ones are left for undo.
     """
     assert index.folder is not None
-    part: Any = copy(model)
-    del part.base_
-    part.lesson_rows_ = index.checksums.get(RAW, "")
-    if isinstance(kernel_part, ChangedRows):
-        part.lesson_places_, part.lesson_part_ = kernel_part
-    elif kernel_part is not None:
-        part.lesson_part_ = kernel_part
+    facts: Any = copy(model)
+    del facts.base_, facts.calibration_
+    facts.lesson_rows_, (facts.lesson_places_, facts.lesson_part_) = index.checksums.get(RAW, ""), part
     path = _lesson_path(index, lesson)
     try:
         path.parent.mkdir(exist_ok=True)  # not its parents: the disk of the index may have been taken away
     except OSError as error:
         raise LikewiseError(f"cannot create the folder {path.parent}: {error.strerror or error}") from error
-    save_model(part, path)
+    save_model(facts, path)
     kept = {_lesson_path(index, one).name for one in (*earlier[1 - _KEPT :], lesson)}
     for other in path.parent.iterdir():
         if _LESSON.fullmatch(other.name) and other.name not in kept:
             other.unlink(missing_ok=True)
 
 
-def read_lesson(index: Index, lesson: str) -> tuple[Taught, np.ndarray | ChangedRows | None] | None:
-    """The taught model and its part for the rows; None if there is no file for the model of this index."""
+def read_lesson(index: Index, lesson: str) -> tuple[Taught, ChangedRows | None] | None:
+    """The taught model and its coordinates of the rows; None if there is no file for the model of this index."""
     try:
         model: Any = Taught.load(_lesson_path(index, lesson))
     except LikewiseError:
         return None
-    model.base_ = index.model
-    rows, part = vars(model).pop("lesson_rows_", ""), vars(model).pop("lesson_part_", None)
-    places = vars(model).pop("lesson_places_", None)
+    model.base_, model.calibration_ = index.model, index.model.calibration_
+    rows, part, places = (vars(model).pop(f"lesson_{name}_", None) for name in ("rows", "part", "places"))
     try:
         model._check_loaded()
         wide = model.transform(np.zeros((1, index.raw.shape[1]), np.float32)).shape[1] - index.plain_vectors.shape[1]
@@ -339,12 +315,10 @@ def read_lesson(index: Index, lesson: str) -> tuple[Taught, np.ndarray | Changed
             return None
     except Exception:  # a file that somebody changed: the lesson is learned again from its marks
         return None
-    n = len(index) if places is None else _n_places(places, len(index))
-    fits = isinstance(part, np.ndarray) and part.shape == (n, wide) and part.dtype.kind == "f"
-    right = fits and isinstance(rows, str) and rows == index.checksums.get(RAW, "") != "" and _is_sane(part)
-    if not right:
-        return model, None
-    return model, part if places is None else ChangedRows(places, part)
+    shape = _n_places(places, len(index)), wide
+    fits = isinstance(part, np.ndarray) and part.shape == shape and part.dtype.kind == "f" and _is_sane(part)
+    is_of_these = isinstance(rows, str) and rows == index.checksums.get(RAW, "") != ""
+    return model, ChangedRows(places, part) if fits and is_of_these else None
 
 
 def _n_places(places: Any, n: int) -> int:

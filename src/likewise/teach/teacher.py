@@ -7,15 +7,16 @@ rows known not to belong. The journal in the folder of the index says what was t
 import logging
 import os
 import secrets
+import threading
 import time
 from collections.abc import Sequence
-from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, cast
 
 import numpy as np
+from cachetools import LRUCache
 
 from likewise.errors import LikewiseError
 from likewise.evaluate import mean_average_precision
@@ -25,20 +26,20 @@ from likewise.search.items import ItemRef
 from likewise.search.rank import query_rows, row_numbers
 from likewise.teach.feedback import Event, Feedback, outside_name
 from likewise.teach.groups import FeedbackState, Group, Node, Resolver, groups_of
-from likewise.teach.learning import FIRST, MOST_LEFT_OUT, GroupLearner, LeftOut, agreeing, marks_calibration
-from likewise.teach.suggest import NamedGroup, Suggestion, a_start, suggested, suggested_in_turn
-from likewise.teach.taught import Taught
-from likewise.teach.taught_index import ChangedRows, TaughtIndex, has_feedback, read_lesson, untaught, write_lesson
+from likewise.teach.learning import FIRST, ConceptCard, Learner, Scored, agreeing, card_of
+from likewise.teach.suggest import NamedGroup, Suggestion, a_start, in_turn, suggested
+from likewise.teach.taught import ChangedRows, Taught
+from likewise.teach.taught_index import TaughtIndex, has_feedback, read_lesson, untaught, write_lesson
 from likewise.utils.threads import single_threaded_blas
 from likewise.utils.wording import listed
 
 log = logging.getLogger("likewise")
-Part = np.ndarray | ChangedRows | None  # what a lesson adds to all rows, or to those it reached
 
 MOST_HELD = 1_000
 HELD_SHARE = 0.3
 MOST_ALIKE = 200  # rows outside the graph that a label is learned from
-MOST_SHOWN = 24  # of the items marked wrong that a lesson has left on top
+MOST_SHOWN = 60  # queries and concepts that the card of a lesson is about
+MOST_SCORED = 16  # concepts whose scores are remembered
 
 
 @dataclass(frozen=True)
@@ -80,13 +81,16 @@ class Teacher:
         self.feedback = Feedback() if feedback is None else feedback
         self._rng = np.random.default_rng(random_state)
         self._held, self._note = _held_out(self.untaught, self._rng)
-        self._learner = GroupLearner(self.untaught, self._rng)
+        self._learner = Learner(self.untaught)
         self.resolver = Resolver(self.untaught, self.feedback)
         self.base = self._learner.base
         self.lesson = _last(self.feedback.lessons)  # which the index is under
+        self._lock = threading.RLock()
+        self._scored: LRUCache[Any, Scored] = LRUCache(MOST_SCORED)
+        self._concepts_of: tuple[Any, tuple[FeedbackState, list[NamedGroup]]] = None, (FeedbackState(), [])
 
     def prepare(self) -> None:
-        """Compute what all lessons share, once per index: the graph and the kernel of the gallery, and names of rows.
+        """Compute what all concepts share, once per index: the graph and the background of the gallery, names of rows.
 
         `learn` does this if it has not been done before.
         """
@@ -178,16 +182,14 @@ class Teacher:
         steps, began = self.feedback.steps(), time.perf_counter()
         self.prepare()
         # One BLAS thread: on these small systems two of them took three times as long, waiting for each other.
-        with single_threaded_blas(), ThreadPoolExecutor(1) as pool:
+        with single_threaded_blas():
             state = self.resolver.state(event for event in steps if event.kind != "lesson")
-            groups = self._groups(state)
-            leaving_out = pool.submit(self._learner.trials, groups, state.explicit)
-            taught, part = self._taught(state, groups)
+            concepts = [(concept, self.scored(concept.group, state)) for concept in self._concepts(state)]
+            taught, part = self._taught(state, [scored for _, scored in concepts])
             held = self._still_held(state)
             before, after = self._score(self.index, held), self._score(taught, held)
-            trials = leaving_out.result()
-            taught.model.calibration_ = marks_calibration(trials) if groups else taught.model.calibration_
-            facts = self._facts(state, agreeing(trials), taught)
+            cards = [card_of(concept.name, scored) for concept, scored in concepts]
+            facts = self._facts(state, cards, taught)
         note = self._note if after is None else None
         figures = None if after is None else {"before": before, "after": after, "items": len(held)}
         through = steps[-1].id if steps else None
@@ -199,18 +201,52 @@ class Teacher:
         counts = (len(state.marks), len(state.labels), len(held))
         return Lesson(taught.model, taught, before, after, seconds, *counts, note, event)
 
-    def taught_by(self, state: FeedbackState) -> tuple[TaughtIndex, Part]:
-        """The index after a lesson from this feedback, and the taught part of its rows."""
+    def taught_by(self, state: FeedbackState) -> tuple[TaughtIndex, ChangedRows | None]:
+        """The index after a lesson from this feedback, and the coordinates of the rows that it reached."""
         self.prepare()
         with single_threaded_blas():  # as in `learn`: more threads round otherwise
-            return self._taught(state, self._groups(state))
+            return self._taught(state, [self.scored(group, state) for group in self._groups(state)])
 
-    def _taught(self, state: FeedbackState, groups: list[Group]) -> tuple[TaughtIndex, Part]:
+    def _taught(self, state: FeedbackState, concepts: list[Scored]) -> tuple[TaughtIndex, ChangedRows | None]:
         labels = state.labels_of(self.untaught)
-        if not groups:
+        if not concepts:
             return TaughtIndex(self.untaught, None, labels=labels), None
-        model, part = self._learner.learn(groups)
+        model, part = self._learner.learn(concepts)
         return TaughtIndex(self.untaught, model, part, labels), part
+
+    # -- concepts: what marks and labels say at once, before anything is kept -----------------------------------------
+
+    def scored(self, group: Group, state: FeedbackState) -> Scored:
+        """What a group says about the gallery, computed once as long as nothing new is marked for it."""
+        explicit = state.explicit & (group.belongs | group.other)
+        key = frozenset(group.belongs), frozenset(group.other), frozenset(explicit)
+        with self._lock:
+            if key not in self._scored:
+                self._scored[key] = self._learner.scored(group, explicit)
+            return self._scored[key]
+
+    def concept(self, *, label: Any = None, query: Any = None) -> Scored | None:
+        """What was marked for a label or a query, and how it ranks the gallery; None if nothing was.
+
+        A query is a row or raw numbers, for which something was marked, or a list of several that belong together.
+        """
+        self.prepare()
+        queries = query if isinstance(query, list) else [] if query is None else [query]
+        rows, numbers = self._queries(queries)
+        wanted = {Node("row", row) for row in rows} | {Node("query", tuple(x.tolist())) for x in numbers}
+        wanted |= set() if label is None else {Node("label", label)}
+        state, concepts = self._current()
+        group = next((concept.group for concept in concepts if wanted <= concept.group.belongs), None)
+        is_asked = len(wanted) > 1 or label is not None or wanted <= {mark.query for mark in state.marks}
+        return self.scored(group, state) if group is not None and is_asked else None
+
+    def _current(self) -> tuple[FeedbackState, list[NamedGroup]]:
+        """What marks and labels say now, and the concepts of it."""
+        version = self.feedback.version
+        if self._concepts_of[0] != version:
+            state = self.state()
+            self._concepts_of = version, (state, self._concepts(state))
+        return self._concepts_of[1]
 
     def _groups(self, state: FeedbackState) -> list[Group]:
         given_labels = {row: label for row, label in state.labels.items() if label is not None}
@@ -228,13 +264,16 @@ class Teacher:
         self.prepare()
         with single_threaded_blas():
             if label is not None or query is not None:
-                return suggested(self._learner, self._concept(label, query), n, rows)
-            concepts = self._concepts()
-            return suggested_in_turn(self._learner, concepts, n, rows) if concepts else a_start(self._learner, n, rows)
+                concept = self._concept(label, query)
+                return suggested(concept, self.scored(concept.group, self.state()), n, rows)
+            state, concepts = self._current()
+            concepts = sorted(concepts, key=lambda concept: (concept.n_marked, concept.name))[:n]
+            if not concepts:
+                return a_start(self._learner.prepare(), self._learner.some, n, rows)
+            return in_turn([suggested(concept, self.scored(concept.group, state), n, rows) for concept in concepts], n)
 
-    def _concepts(self) -> list[NamedGroup]:
+    def _concepts(self, state: FeedbackState) -> list[NamedGroup]:
         """All groups, each with its label or, if it has none, the first of its queries."""
-        state = self.state()
         queries = {mark.query for mark in state.marks}
         named = ((group, min(_labels(group) or group.belongs & queries, key=repr)) for group in self._groups(state))
         return [NamedGroup(node, self._name(node), group) for group, node in named]
@@ -248,7 +287,7 @@ class Teacher:
         else:
             rows, numbers = self._queries([query])
             node = Node("row", rows[0]) if rows else Node("query", tuple(numbers[0].tolist()))
-        concepts = self._concepts()
+        concepts = self._current()[1]
         groups = [concept.group for concept in concepts if node in concept.group.belongs]
         if not groups and query is None:
             known = sorted(str(name.value) for concept in concepts for name in _labels(concept.group))
@@ -260,32 +299,37 @@ class Teacher:
             return str(self.index.ids[cast(int, node.value)])
         return str(node.value) if node.kind == "label" else "the query"
 
-    def _facts(self, state: FeedbackState, agrees: LeftOut, taught: TaughtIndex) -> dict[str, Any]:
-        """What a lesson did, as its card says: what moved, what it agrees with, what it could not move."""
-        queries = state.queries or sorted(state.labels)
-        shown = queries[:MOST_LEFT_OUT]
-        still_wrong = still_on_top(taught, state.wrong)
+    def _facts(self, state: FeedbackState, cards: list[ConceptCard], taught: TaughtIndex) -> dict[str, Any]:
+        """What a lesson did, as its card says: what moved, what it agrees with, what to expect of each concept."""
+        shown = (state.queries or sorted(state.labels))[:MOST_SHOWN]
+        agreement = agreeing([card.trials for card in cards])
         return {
             "marks": len(state.marks),
             "labels": len(state.labels),
             "moved": {"items": moved(self.index, taught, shown), "queries": len(shown)},
-            "agrees": None if not agrees.of else {"count": agrees.agrees, "of": agrees.of},
-            "still_wrong": [self._references(pair) for pair in still_wrong[:MOST_SHOWN]],
+            "agrees": None if not agreement.of else {"count": agreement.agrees, "of": agreement.of},
+            "concepts": [{**card.facts(), "doubtful": self._references(card.doubtful)} for card in cards[:MOST_SHOWN]],
         }
 
     def card(self, lesson: Event) -> dict[str, Any]:
         """What a lesson did: numbers, and rows of this index."""
         facts = {name: value for name, value in (lesson.facts or {}).items() if name != "through"}
-        pairs = [[self.resolver.row(ItemRef(*ref), lesson) for ref in pair] for pair in facts.get("still_wrong", [])]
-        shown = [{"query": query, "item": item} for query, item in pairs if None not in (query, item)]
-        return {**facts, "still_wrong": shown, "who": lesson.who}
+        for concept in (concepts := [dict(concept) for concept in facts.get("concepts", [])]):
+            rows = (self.resolver.row(ItemRef(*ref), lesson) for ref in concept["doubtful"])
+            concept["doubtful"] = [row for row in rows if row is not None]
+        return {**facts, "concepts": concepts, "who": lesson.who}
 
-    def _keep(self, taught: TaughtIndex, part: Part, facts: dict[str, Any], who: str) -> Event:
+    def _keep(self, taught: TaughtIndex, part: ChangedRows | None, facts: dict[str, Any], who: str) -> Event:
         """Save the taught part of the model, then the journal entry that makes it count."""
         lessons = self.feedback.lessons
         number = 1 + max((int((event.facts or {}).get("number", 0)) for event in lessons), default=0)
         event = Event("lesson", who=who, facts={"number": number, **facts}, id=secrets.token_hex(8))
-        if self.feedback.folder is not None and self.untaught.folder is not None and isinstance(taught.model, Taught):
+        if (
+            self.feedback.folder is not None
+            and self.untaught.folder is not None
+            and part is not None
+            and isinstance(taught.model, Taught)
+        ):
             self.feedback.check_folder()
             write_lesson(self.untaught, event.id, taught.model, part, [lesson.id for lesson in lessons])
         return self.feedback.append(event)
@@ -293,11 +337,11 @@ class Teacher:
     def _known_labels(self, labels: np.ndarray | None, state: FeedbackState) -> dict[int, Any]:
         """Labels by row, without those of held-out rows unless given: nothing is learned from what is measured on.
 
-        Of a gallery larger than the graph, labels of its rows, of rows with feedback, and of some like them.
+        Of a large gallery, labels of some rows, of rows with feedback, and of some like them.
         """
         if labels is None:
             return {}
-        hidden, rows = set(self._held.tolist()) - set(state.labels), self._learner.rows
+        hidden, rows = set(self._held.tolist()) - set(state.labels), self._learner.some
         if len(rows) < len(labels):
             mentioned = np.array(sorted(state.rows), np.int64)
             alike = (
@@ -356,20 +400,20 @@ def in_force(index: Index, feedback: Feedback | None = None, *, but_last: bool =
     return TaughtIndex(index, model, part, labels)
 
 
-def _recalled(index: Index, feedback: Feedback, lesson: Event) -> tuple[Taught, Part] | None:
+def _recalled(index: Index, feedback: Feedback, lesson: Event) -> tuple[Taught, ChangedRows | None] | None:
     """What a lesson has taught: from its file, or learned again if the index has another model by now."""
     is_kept = feedback.folder is not None and index.folder is not None
     recalled = read_lesson(index, lesson.id) if is_kept else None
     if recalled is None:
         teacher = Teacher(index, feedback)
         taught, part = teacher.taught_by(Resolver(index, feedback).state(feedback.events_at(lesson)))
-        if not isinstance(taught.model, Taught):
+        if part is None or not isinstance(taught.model, Taught):
             return None
         recalled = taught.model, part
         if is_kept:
             with suppress(LikewiseError):  # a folder that cannot be written is no reason not to search it
                 others = [event.id for event in feedback.lessons if event.id != lesson.id]
-                write_lesson(index, lesson.id, *recalled, others)
+                write_lesson(index, lesson.id, taught.model, part, others)
     return recalled
 
 
@@ -407,12 +451,3 @@ def moved(before: BaseIndex, after: BaseIndex, rows: Sequence[int], k: int = FIR
         return 0
     old, new = (index.search(rows=list(rows), k=k).rows for index in (before, after))
     return sum(len(set(new[i]) - set(old[i])) for i in range(len(rows)))
-
-
-def still_on_top(index: BaseIndex, wrong: Sequence[tuple[int, int]], k: int = 10) -> list[tuple[int, int]]:
-    """Pairs of a query and an item marked wrong for it, both rows, that is among the first k results all the same."""
-    queries = sorted({query for query, _ in wrong})
-    if not queries:
-        return []
-    first = dict(zip(queries, index.search(rows=queries, k=k).rows.tolist(), strict=True))
-    return [(query, item) for query, item in wrong if item in first[query]]
