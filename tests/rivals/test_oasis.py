@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from likewise.rivals import OASIS
-from likewise.rivals.oasis import learn_blocked, learn_steps, triplets
+from likewise.rivals.oasis import learn, triplets
 from tests.planted import planted
 
 
@@ -35,22 +35,13 @@ def problem():
 
 
 @pytest.mark.parametrize("C", [0.01, 0.1, 10.0])
-@pytest.mark.parametrize("count", [1, 2, 10, 100])
-def test_every_step_is_the_formula(problem, C, count):
-    X, _, steps = problem
-    W = learn_steps(X, iter([tuple(np.array(steps[:count]).T)]), C)
-    np.testing.assert_allclose(W, transcription(X, steps[:count], C)[-1], rtol=1e-9, atol=1e-9)
-
-
-@pytest.mark.parametrize("C", [0.01, 0.1, 10.0])
 @pytest.mark.parametrize("block", [1, 3, 64, 1000])
 def test_blocks_end_where_single_steps_end(problem, C, block):
     X, _, steps = problem
     columns = np.array(steps).T
     blocks = [tuple(columns[:, at : at + block]) for at in range(0, len(steps), block)]
     expected = transcription(X, steps, C)[-1]
-    np.testing.assert_allclose(learn_blocked(X, iter(blocks), C), expected, rtol=1e-8, atol=1e-8)
-    np.testing.assert_allclose(learn_steps(X, iter(blocks), C), expected, rtol=1e-8, atol=1e-8)
+    np.testing.assert_allclose(learn(X, iter(blocks), C), expected, rtol=1e-8, atol=1e-8)
 
 
 def test_triplets_are_of_a_row_one_of_its_class_and_one_of_another():
@@ -66,14 +57,6 @@ def test_triplets_are_of_a_row_one_of_its_class_and_one_of_another():
         assert counts.min() > 0.5 * counts.mean()
     assert len(np.unique(p)) == len(y)
     assert len(np.unique(negative[y[p] == 2])) == 12
-
-
-def test_the_two_engines_agree(digits):
-    X, y, X_test, _ = digits
-    blocked, steps = (
-        OASIS(C=0.1, n_steps=5000, engine=engine).fit(X, y).similarity(X_test) for engine in ("blocked", "steps")
-    )
-    np.testing.assert_allclose(blocked, steps, rtol=1e-3, atol=1e-3)
 
 
 def test_the_settings_tried_are_listed(digits):

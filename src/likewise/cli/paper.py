@@ -10,7 +10,7 @@ from typer import Argument, Option
 from likewise.cli.console import emit_json, note, print_table, say, working
 from likewise.cli.options import AsJson
 
-_ONLY = "Only some: table1, documents, table3 (measured again), figure1 … 3, theorem, corollary, choices."
+_ONLY = "Only some: table1, table3 (measured again), figure1 … 3, theorem, corollary, choices."
 
 
 def paper(
@@ -76,7 +76,7 @@ def paper(
     _perform(run)
     with working("writing the report"):
         files = write_report(run)
-    emit_json(_summary(run, files)) if as_json else _show(run, files)
+    _show(run, files, as_json)
 
 
 def _perform(run: Any) -> None:
@@ -87,60 +87,33 @@ def _perform(run: Any) -> None:
     tasks = pending(run)
     on_terminal = sys.stderr.isatty()
     with progress_bar("the paper", len(tasks), enabled=on_terminal) as advance:
-        for task in tasks[:1]:
-            advance(0, str(task))
         for number, (task, done) in enumerate(perform(run, tasks), start=1):
-            advance(1, str(tasks[number]) if number < len(tasks) else "done")
+            advance(1, str(task))
             if not on_terminal:
-                note(f"{number} of {len(tasks)}: {task}{_outcome(done)}")
+                scores = [f": mAP {100 * c.values['mAP']:.2f} %" for c in done.cells[-1:] if "mAP" in c.values]
+                note(f"{number} of {len(tasks)}: {task}{''.join(scores)}")
 
 
-def _outcome(done: Any) -> str:
-    """mAP and time of the last cell."""
-    if not done.cells:
-        return ""
-    cell = done.cells[-1]
-    parts = [f"mAP {100 * cell.values['mAP']:.2f} %"] if "mAP" in cell.values else []
-    parts += [f"{cell.seconds['fit_seconds']:.3g} s"] if "fit_seconds" in cell.seconds else []
-    return f": {', '.join(parts)}" if parts else ""
-
-
-def _standings(run: Any) -> list[list[tuple[str, list[float], float | None]]]:
-    """The methods of the tables and of the documents: name, mAP on each split in per cent, training time."""
-    from likewise.paper import newsgroups, tables
-
-    standings = []
-    for page, clock in ((tables, "times"), (newsgroups, newsgroups.EXPERIMENT)):
-        scores = {name: list(run.journal.scores(page.EXPERIMENT, name).values()) for name in page.order_of(run)}
-        standings.append([(name, values, run.journal.seconds(clock, name)) for name, values in scores.items()])
-    return standings
-
-
-def _summary(run: Any, files: dict[str, Path]) -> dict[str, Any]:
-    def facts(name: str, scores: list[float], seconds: float | None) -> dict[str, Any]:
-        return {"method": name, "mAP": sum(scores) / len(scores) / 100, "training_seconds": seconds}
-
-    methods, documents = _standings(run)
-    return {
-        "dataset": run.data.name,
-        "rows": run.data.X.shape[0],
-        "features": run.data.X.shape[1],
-        "output": str(run.folder),
-        "methods": [{**facts(*method), "splits": len(method[1])} for method in methods],
-        "documents": [facts(*method) for method in documents],
-        "files": {name: str(path) for name, path in files.items()},
-    }
-
-
-def _show(run: Any, files: dict[str, Path]) -> None:
+def _show(run: Any, files: dict[str, Path], as_json: bool) -> None:
+    """The methods of the tables with their mAP and training time, and the files."""
+    from likewise.paper.tables import EXPERIMENT, TIMES
     from likewise.utils.wording import duration, mean_and_deviation
 
-    for title, standings in zip((None, "documents as sparse rows"), _standings(run), strict=True):
-        rows = [
-            (name, mean_and_deviation(scores), str(len(scores)), "" if taken is None else duration(taken))
-            for name, scores, taken in standings
+    names = run.journal.methods(EXPERIMENT, run.methods)
+    scores = {name: [*run.journal.scores(EXPERIMENT, name).values()] for name in names}
+    seconds = {name: run.journal.seconds(TIMES, name) for name in names}
+    if as_json:
+        facts = {"dataset": run.data.name, "rows": run.data.X.shape[0], "features": run.data.X.shape[1]}
+        methods = [
+            {"method": n, "mAP": sum(v) / len(v) / 100, "training_seconds": seconds[n], "splits": len(v)}
+            for n, v in scores.items()
         ]
-        if rows:
-            print_table(("method", "mAP %", "splits", "training"), rows, title)
-    for path in files.values():
-        say(f"wrote {path}")
+        paths = {name: str(path) for name, path in files.items()}
+        return emit_json({**facts, "output": str(run.folder), "methods": methods, "files": paths})
+    rows = [
+        (name, mean_and_deviation(values), str(len(values)), "" if (t := seconds[name]) is None else duration(t))
+        for name, values in scores.items()
+    ]
+    if rows:
+        print_table(("method", "mAP %", "splits", "training"), rows)
+    return say("\n".join(f"wrote {path}" for path in files.values()))

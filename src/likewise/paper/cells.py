@@ -75,7 +75,7 @@ class CellJournal:
         records = self._journal.read()
         if records:
             self._check_header(records[0].value)
-            for record in records[1:]:
+            for record in records:
                 self._replay(record.value)
         else:
             self._append({"header": self.header})
@@ -84,25 +84,22 @@ class CellJournal:
     def add(self, key: Key, done: Done) -> None:
         """Store a finished task; it is on disk when this returns."""
         self._append({"key": key, "cells": [vars(cell) for cell in done.cells], "extra": done.extra})
-        self.done[key] = done
-        self._write_table()
 
     def add_command(self, command: str) -> None:
         if command not in self.commands:
             self._append({"command": command})
-            self.commands.append(command)
 
     def drop(self, experiment: str) -> None:
         """Delete the results of an experiment, to measure it again."""
         self._append({"dropped": experiment})
-        self._replay({"dropped": experiment})
-        self._write_table()
 
     def _append(self, entry: dict[str, Any]) -> None:
         try:
             self._journal.append([entry])
         except LikewiseError as error:
             raise LikewiseError(f"{error}; --resume continues") from error
+        self._replay(json.loads(json.dumps(entry)))
+        self._write_table()
 
     def _check_header(self, entry: Any) -> None:
         if not isinstance(entry, dict) or "header" not in entry:
@@ -118,6 +115,8 @@ class CellJournal:
 
     def _replay(self, entry: Any) -> None:
         match entry:
+            case {"header": _}:
+                pass
             case {"command": command}:
                 self.commands.append(command)
             case {"dropped": experiment}:

@@ -13,8 +13,9 @@ from likewise.learn.similarity import SimilarityLearner
 from likewise.learn.slr import SLR
 from likewise.paper.protocol import ProtocolSettings, TrainingBudget
 
-IN_PAPER = ("Euclid", "LMNN", "FRML", "OASIS", "SLR")
-ORDER = (*IN_PAPER[:4], "LDA", "SLR", "SLR-Fixed", "SLR-Whole", "SLR-G", "SLR-C", "SimilarityLearner")
+ORDER = (
+    "Euclid", "LMNN", "FRML", "OASIS", "LDA", "SLR", "SLR-Fixed", "SLR-Whole", "SLR-G", "SLR-C", "SimilarityLearner",
+)  # fmt: skip
 _VARIANTS: dict[str, dict[str, Any]] = {
     "SLR": {},
     "SLR-Fixed": {"adaptive": False},

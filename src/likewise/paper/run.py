@@ -25,7 +25,7 @@ from likewise.utils.wording import plural
 
 # In the order of the report: the module of each experiment, and the prefix of its functions tasks(run), section(run).
 _MODULES = {
-    "tables": ("tables", ""), "times": ("tables", "times_"), "documents": ("newsgroups", ""),
+    "tables": ("tables", ""), "times": ("tables", "times_"),
     "figure1": ("figures", "figure1_"), "figure2": ("figures", "figure2_"), "figure3": ("figures", "figure3_"),
     "theorem": ("theorem", ""), "corollary": ("theorem", "corollary_"), "choices": ("tables", "choices_"),
 }  # fmt: skip

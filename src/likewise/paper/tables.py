@@ -1,7 +1,6 @@
 """Tables 1 to 3 of the paper, and a table of what it leaves open: mAP of every method, training times, choices."""
 
-import os
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from dataclasses import dataclass, field
 from functools import partial
 from typing import Any
@@ -11,12 +10,12 @@ import numpy as np
 from likewise import rivals
 from likewise.evaluate import evaluate
 from likewise.paper.cells import Cell, Done
-from likewise.paper.methods import IN_PAPER, at_setting, default_methods, warm_up
+from likewise.paper.methods import at_setting, default_methods, warm_up
 from likewise.paper.run import PaperRun, Task
 from likewise.rivals.compare.methods import timed_fit
 from likewise.utils.reporting.pictures import nearest
 from likewise.utils.reporting.report import Block, Heading, TableBlock, Text
-from likewise.utils.wording import duration, listed, mean_and_deviation, plural, points, short
+from likewise.utils.wording import duration, mean_and_deviation, short
 
 # -- Tables 1 and 2: mean average precision of every method over the splits -------------------------------------------
 
@@ -60,77 +59,33 @@ def figures(Q: np.ndarray, G: np.ndarray, y_q: np.ndarray, y_g: np.ndarray | Non
     return {name: float(summary[name]) for name in ("mAP", "macro_mAP", "P@1", "P@10", "MAP@R", "nDCG")}
 
 
-def order_of(run: PaperRun) -> list[str]:
-    """The methods with results, in the order of the tables."""
-    return run.journal.methods(EXPERIMENT, default_methods(run.protocol.n_train))
-
-
 def section(run: PaperRun) -> list[Block]:
-    names, theirs = order_of(run), PUBLISHED.get(run.data.name, {})
+    """Means and deviations by method, with those of the paper, and the lead of SLR over each other method."""
+    journal = run.journal
+    names, theirs = journal.methods(EXPERIMENT, default_methods(run.protocol.n_train)), PUBLISHED.get(run.data.name, {})
     if not names:
         return []
-    columns, rows, best = score_table(run, EXPERIMENT, names, ("mAP", "macro_mAP", "P@1", "P@10"))
-    if theirs:
-        columns.append("mAP % in the paper")
-        for name, row in zip(names, rows, strict=True):
-            row.append("{} ± {}".format(*theirs[name]) if name in theirs else "")
-    number = {"caltech101": "Table 1", "imagenet50": "Table 2"}.get(run.data.name, "Tables 1 and 2")
-    title = Heading(f"{number}: mean average precision")
-    return [title, TableBlock(columns, rows, best), *map(Text, _findings(run, names))]
-
-
-def score_table(
-    run: PaperRun, experiment: str, names: list[str], measures: Sequence[str]
-) -> tuple[list[str], list[list[str]], int]:
-    """Columns and rows of metrics by method with the number of splits, and the row with the best mAP."""
-    rows = []
+    rows, slr = [], journal.scores(EXPERIMENT, "SLR")
     for name in names:
-        values = [list(run.journal.scores(experiment, name, measure).values()) for measure in measures]
-        rows.append([name, *map(mean_and_deviation, values), str(len(values[0]))])
-    columns = ["method", *(f"{measure.replace('_', ' ')} %" for measure in measures), "splits"]
-    return columns, rows, int(np.argmax([_mean(run, name, experiment) for name in names]))
+        scores = journal.scores(EXPERIMENT, name)
+        values = [[*journal.scores(EXPERIMENT, name, measure).values()] for measure in _SHOWN_MEASURES]
+        leads = [slr[split] - scores[split] for split in slr.keys() & scores.keys()]  # on the splits of both
+        lead = f"{np.mean(leads):+.1f}" if leads and name != "SLR" else ""
+        published = ["{} ± {}".format(*theirs[name]) if name in theirs else ""] if theirs else []
+        rows.append([name, *map(mean_and_deviation, values), str(len(scores)), lead, *published])
+    best = int(np.argmax([np.mean([*journal.scores(EXPERIMENT, name).values()]) for name in names]))
+    columns = ["method", *(f"{measure.replace('_', ' ')} %" for measure in _SHOWN_MEASURES), "splits", "lead of SLR"]
+    columns += ["mAP % in the paper"] if theirs else []
+    number = {"caltech101": "Table 1", "imagenet50": "Table 2"}.get(run.data.name, "Tables 1 and 2")
+    return [Heading(f"{number}: mean average precision"), TableBlock(columns, rows, best), Text(_HOW_TO_READ)]
 
 
-def _mean(run: PaperRun, name: str, experiment: str = EXPERIMENT) -> float:
-    return float(np.mean(list(run.journal.scores(experiment, name).values())))
-
-
-def _difference(run: PaperRun, name: str, other: str) -> float:
-    """Mean difference of two methods in points of mAP, on the splits of both."""
-    ours, theirs = run.journal.scores(EXPERIMENT, name), run.journal.scores(EXPERIMENT, other)
-    common = ours.keys() & theirs.keys()
-    return float(np.mean([ours[split] - theirs[split] for split in sorted(common)])) if common else float("nan")
-
-
-def _findings(run: PaperRun, names: list[str]) -> Iterator[str]:
-    """Which method is better than which, and by how much."""
-    yield (
-        "Mean and standard deviation over the splits. Every test row is a query that ranks all other test rows; macro "
-        "mAP is the mean over classes, so that a rare class counts as much as a common one."
-    )
-    if "SLR" in names:
-        gaps = {name: _difference(run, "SLR", name) for name in names if name != "SLR"}
-        above = [f"{name} by {points(gap)}" for name, gap in gaps.items() if gap >= 0]
-        below = [f"{name} by {points(-gap)}" for name, gap in gaps.items() if gap < 0]
-        if above:
-            yield f"SLR is above {listed(above)} points of mAP, on the splits they share."
-        if below:
-            yield f"SLR is below {listed(below)} points."
-    if "Euclid" in names:
-        worse = [name for name in names if name != "Euclid" and _difference(run, name, "Euclid") <= 0]
-        yield (
-            f"Not above Euclid: {listed(worse)}." if worse else "Every learned method is above Euclid, as in the paper."
-        )
-    yield from _order_of_the_paper(run, names)
-
-
-def _order_of_the_paper(run: PaperRun, names: list[str]) -> Iterator[str]:
-    there = [name for name in IN_PAPER if name in names]
-    if len(there) < 3:
-        return
-    ranked = sorted(there, key=lambda name: _mean(run, name))
-    text = "the order of the paper holds" if ranked == there else f"the paper has {' < '.join(there)}"
-    yield f"Of {plural(len(there), 'method')} that the paper compares, from the lowest: {' < '.join(ranked)}; {text}."
+_SHOWN_MEASURES = ("mAP", "macro_mAP", "P@1", "P@10")
+_HOW_TO_READ = (
+    "Mean and standard deviation over the splits. Every test row is a query that ranks all other test rows; macro mAP "
+    "is the mean over classes, so that a rare class counts as much as a common one. The lead of SLR is in points of "
+    "mAP, on the splits of both methods."
+)
 
 
 # -- Table 3: training time of each method on the first split, at the setting it chose --------------------------------
@@ -141,38 +96,21 @@ PUBLISHED_MINUTES: dict[str, dict[str, float]] = {
     "caltech101": {"LMNN": 725.5, "FRML": 766.8, "OASIS": 249.5, "SLR": 3.2},
     "imagenet50": {"LMNN": 521.0, "FRML": 609.3, "OASIS": 614.6, "SLR": 30.0},
 }
-STEPS = "OASIS, step by step"
-"""OASIS as published, a compiled loop over rank-one updates; our blocks are exact as well, and faster."""
 
 
 def times_tasks(run: PaperRun) -> Iterator[Task]:
-    for name in _with_steps(run.methods):
+    for name in run.methods:
         if name not in ("Euclid", "Cosine"):
             yield Task((TIMES, name, 0), partial(_times_work, run, name))
 
 
-def _with_steps(names: list[str]) -> list[str]:
-    """The methods, with both ways to compute OASIS."""
-    return [row for name in names for row in ([name, STEPS] if name == "OASIS" else [name])]
-
-
-def _rival(name: str) -> str:
-    """The method of a row of the table."""
-    return "OASIS" if name == STEPS else name
-
-
 def _times_work(run: PaperRun, name: str) -> Done:
-    """A fit without search, after a warm-up; the load of the machine is recorded as well."""
-    split = run.protocol.split(0)
-    model = run.model(_rival(name))
-    if name == STEPS:
-        model.set_params(engine="steps")
-    warm_up(_rival(name), model, split.X, split.y)
-    load = os.getloadavg()[0] if hasattr(os, "getloadavg") else None
-    first = _first(run, _rival(name))
+    """A fit without search, after a warm-up."""
+    split, model, first = run.protocol.split(0), run.model(name), _first(run, name)
+    warm_up(name, model, split.X, split.y)
     setting = {} if first is None else first.setting
-    fitted = timed_fit(at_setting(_rival(name), model, setting), split.X, split.y)
-    return Done([Cell(TIMES, name, 0, "", {}, setting, fitted.seconds)], {"load": load})
+    fitted = timed_fit(at_setting(name, model, setting), split.X, split.y)
+    return Done([Cell(TIMES, name, 0, "", {}, setting, fitted.seconds)])
 
 
 def _first(run: PaperRun, name: str) -> Cell | None:
@@ -181,56 +119,28 @@ def _first(run: PaperRun, name: str) -> Cell | None:
 
 
 def times_section(run: PaperRun) -> list[Block]:
-    names = run.journal.methods(TIMES, _with_steps(default_methods(run.protocol.n_train)))
+    names = run.journal.methods(TIMES, default_methods(run.protocol.n_train))
     if not names:
         return []
-    theirs = PUBLISHED_MINUTES.get(run.data.name, {})
+    theirs, slr, rows = PUBLISHED_MINUTES.get(run.data.name, {}), run.journal.seconds(TIMES, "SLR"), []
+    for name in names:
+        cell, first = run.journal.cells(TIMES, name)[0], _first(run, name)
+        trained, tuned, setting, searched = cell.seconds["fit_seconds"], hasattr(rivals, name), "", ""
+        if tuned:
+            setting = ", ".join(f"{key} = {short(value)}" for key, value in cell.setting.items())
+        if cell.setting:  # the first fit of a rival searched before it trained
+            searched = duration(max(0.0, first.seconds["fit_seconds"] - trained)) if tuned and first else "within"
+        times, processor = f"{trained / slr:.3g}" if slr else "", duration(cell.seconds["fit_cpu_seconds"])
+        published = [f"{theirs[name]:g}", f"{theirs[name] / theirs['SLR']:.3g}"] if name in theirs else ["", ""]
+        rows.append([name, duration(trained), times, processor, searched, setting, *(published if theirs else [])])
     columns = ["method", "training", "times SLR", "processor time", "search before", "setting"]
     columns += ["paper, minutes", "paper, times SLR"] if theirs else []
-    rows = [_times_row(run, name, theirs) for name in names]
-    return [Heading("Table 3: training time"), TableBlock(columns, rows), Text(_caveat(run, names))]
-
-
-def _times_row(run: PaperRun, name: str, theirs: dict[str, float]) -> list[str]:
-    cell = run.journal.cells(TIMES, name)[0]
-    trained, slr = cell.seconds["fit_seconds"], run.journal.seconds(TIMES, "SLR")
-    tuned = hasattr(rivals, _rival(name))
-    setting = ", ".join(f"{key} = {short(value)}" for key, value in cell.setting.items()) if tuned else ""
-    row = [name, duration(trained), _ratio(trained, slr), duration(cell.seconds["fit_cpu_seconds"])]
-    searched = "" if tuned or not cell.setting else "within"
-    if tuned and (first := _first(run, name)) is not None and first.setting:
-        searched = duration(max(0.0, first.seconds["fit_seconds"] - trained))  # the first fit, beyond training
-    row += [searched, setting]
-    if theirs:
-        row += [f"{theirs[name]:g}", _ratio(theirs[name], theirs["SLR"])] if name in theirs else ["", ""]
-    return row
-
-
-def _caveat(run: PaperRun, names: list[str]) -> str:
-    loads = [run.journal.extra(TIMES, name).get("load") for name in names]
-    measured_loads = [load for load in loads if load is not None]
-    cores, busy = os.cpu_count() or 1, max(measured_loads, default=0.0)
     text = (
         "One fit per method on the first split, one after the other in this run, at the setting chosen on the training "
         "rows; compilation is not timed. The search of a rival is listed separately; our methods choose their settings "
-        "within their training time. "
+        "within their training time. If the load while running, below, exceeds the cores, the ratios are rough."
     )
-    if STEPS in names:
-        text += (
-            "OASIS is timed twice: as published, one compiled update after the other, and in blocks of triplets, which "
-            "give the same result by matrix products. "
-        )
-    if busy > 1.5 * cores:
-        text += (
-            f"The machine was busy with other work (load up to {busy:.1f} on {cores} cores): take the ratios with care."
-        )
-    elif measured_loads:
-        text += f"The load of the machine stayed at or below {busy:.1f} on {cores} cores."
-    return text
-
-
-def _ratio(value: float, base: float | None) -> str:
-    return "" if not base else f"{value / base:.3g}"
+    return [Heading("Table 3: training time"), TableBlock(columns, rows), Text(text)]
 
 
 # -- What the paper leaves open, changed one at a time: scaling, PCA, gallery, ridge, rank, start ---------------------

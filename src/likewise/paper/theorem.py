@@ -15,7 +15,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from functools import cache, partial
 from pathlib import Path
-from typing import Any, Self
+from typing import Self
 
 import numpy as np
 import scipy.linalg
@@ -204,99 +204,69 @@ def section(run: PaperRun) -> list[Block]:
     facts = run.journal.extra(EXPERIMENT, "m 0")
     if len(cells) < 4 or not facts:
         return []
+    rank, n = int(facts["rank"]), run.protocol.n_train
+    bounds = {form: _bounds(run, form) for form in (1, 2)}
+    rows = []
+    for cell in cells:
+        m, value = float(cell.at), cell.values["value"]
+        ratios = [f"{value / at[m]:.2g}" if m in at else "no bound" for at in bounds.values()]
+        rows.append([f"{m:,.0f}", f"{epsilon(m, rank):.2f}", f"{value / facts['norm']:.3g}", *ratios])
+    columns = ["m", "ε", "‖M − M̂‖ / ‖M‖", *(f"measured / bound, form {form}" for form in (1, 2))]
+    setting = (
+        f"The theorem is about one regression: here that of the {n:,} training rows of the first split, of rank r_D = "
+        f"{rank:,}, on the fixed label target. It says that with Gaussian matrices of m ≥ (r_D + 1) log(48 r_D / δ) / "
+        f"(c ε²) columns, c = {CONSTANT:g} and ε ≤ {EPSILON:g}, the solution M̂ of the compressed problem is within a "
+        f"bound of the solution M of the whole problem with probability 1 - δ. For δ = {DELTA:g} and ε = {EPSILON:g} "
+        f"this is m = {asked_size(rank):,}, {asked_size(rank) / n:.0f} times the training rows: nothing is compressed. "
+        "The bound of its first form contains the norm of the residual, that of its second γ‖M‖; it assumes γ < 1, "
+        f"the relative residual, which is {facts['gamma']:.3g} here."
+    )
     caption = (
         f"The deviation over {run.budget.draws} draws at each m, and the two forms of the bound where the theorem "
         "applies; dotted where the formula has a value but ε is larger than the theorem allows."
     )
-    blocks: list[Block] = [Heading("Theorem 1: compressing by Gaussian matrices"), Text(_setting(run, facts))]
-    blocks += [Picture(_chart(run, cells, facts), caption, 720), _table(run, cells, facts)]
-    blocks += map(Text, _findings(run, cells, facts))
-    lemma = run.journal.cells(EXPERIMENT, "lemma 2")
-    if lemma:
+    picture = Picture(_chart(run, cells, rank, bounds), caption, 720)
+    blocks: list[Block] = [Heading("Theorem 1: compressing by Gaussian matrices"), Text(setting), picture]
+    blocks += [TableBlock(columns, rows), Text(_smallest(run, cells, rank))]
+    if lemma := run.journal.cells(EXPERIMENT, "lemma 2"):
         blocks += [Heading("Lemma 2: sampling rows"), Text(_lemma(run, lemma))]
     return blocks
 
 
-def _setting(run: PaperRun, facts: dict[str, Any]) -> str:
-    rank = int(facts["rank"])
-    return (
-        f"The theorem is about one regression: here that of the {run.protocol.n_train:,} training rows of the first "
-        f"split, of rank r_D = {rank:,}, on the fixed label target. It says that with Gaussian matrices of "
-        f"m ≥ (r_D + 1) log(48 r_D / δ) / (c ε²) columns, c = {CONSTANT:g} and ε ≤ {EPSILON:g}, the solution M̂ of the "
-        "compressed problem is within a bound of the solution M of the whole problem with probability 1 - δ. For "
-        f"δ = {DELTA:g} and ε = {EPSILON:g} this is m = {asked_size(rank):,}, "
-        f"{asked_size(rank) / run.protocol.n_train:.0f} times the training rows: nothing is compressed. The bound of "
-        f"its first form contains the norm of the residual, that of its second γ‖M‖, where γ = {facts['gamma']:.3g} is "
-        "the relative residual"
-        + (", below 1 as it assumes." if facts["gamma"] < 1 else ": it assumes γ < 1, which does not hold here.")
-    )
+def _bounds(run: PaperRun, form: int) -> dict[float, float]:
+    """The bound at each m, where it exists."""
+    cells = run.journal.cells(EXPERIMENT, f"form {form}")
+    return dict(sorted((float(cell.at), cell.values["bound"]) for cell in cells if "bound" in cell.values))
 
 
-def _chart(run: PaperRun, cells: list[Cell], facts: dict[str, Any]) -> Path:
-    rank = int(facts["rank"])
+def _chart(run: PaperRun, cells: list[Cell], rank: int, bounds: dict[int, dict[float, float]]) -> Path:
     sizes = [float(cell.at) for cell in cells]
     lines = [Line("measured, median of the draws", sizes, [cell.values["value"] for cell in cells])]
-    for form in (1, 2):
-        proper = [(m, b) for m, b in _bounded(run, form) if epsilon(m, rank) <= EPSILON * (1 + 1e-6)]
-        lines.append(Line(f"bound, form {form}", [m for m, _ in proper], [b for _, b in proper]))
-    lines.append(Line("form 1 read beyond ε = 1/2", *_beyond(run, rank), style=":", markers=False))
+    for form, at in bounds.items():
+        proper = {m: bound for m, bound in at.items() if epsilon(m, rank) <= EPSILON * (1 + 1e-6)}
+        lines.append(Line(f"bound, form {form}", list(proper), list(proper.values())))
+    eps = np.linspace(EPSILON, 0.99, 30).tolist()
+    beyond = [bounds[1][float(asked_size(rank))] * factor(e) / factor(EPSILON) for e in eps]
+    sizes = [float(asked_size(rank, e)) for e in eps]
+    lines.append(Line("form 1 read beyond ε = 1/2", sizes, beyond, style=":", markers=False))
     return chart(run.folder / "theorem1.png", lines, "m", "‖M − M̂‖₂", log_x=True, log_y=True)
 
 
-def _beyond(run: PaperRun, rank: int) -> tuple[list[float], list[float]]:
-    """The formula of the first form for ε from the largest value the theorem allows up to 1."""
-    eps = np.linspace(EPSILON, 0.99, 30)
-    at_asked = dict(_bounded(run, 1))[float(asked_size(rank))]
-    sizes = [float(asked_size(rank, e)) for e in eps]
-    return sizes, [at_asked * factor(float(e)) / factor(EPSILON) for e in eps]
-
-
-def _bounded(run: PaperRun, form: int) -> list[tuple[float, float]]:
-    cells = run.journal.cells(EXPERIMENT, f"form {form}")
-    return sorted((float(cell.at), cell.values["bound"]) for cell in cells if "bound" in cell.values)
-
-
-def _table(run: PaperRun, cells: list[Cell], facts: dict[str, Any]) -> TableBlock:
-    rank, second = int(facts["rank"]), dict(_bounded(run, 2))
-    rows = []
-    for cell in cells:
-        m, value = float(cell.at), cell.values["value"]
-        bounds = cell.values.get("bound"), second.get(m)
-        ratios = ["no bound" if bound is None else f"{value / bound:.2g}" for bound in bounds]
-        rows.append([f"{m:,.0f}", f"{epsilon(m, rank):.2f}", f"{value / facts['norm']:.3g}", *ratios])
-    return TableBlock(["m", "ε", "‖M − M̂‖ / ‖M‖", *(f"measured / bound, form {form}" for form in (1, 2))], rows)
-
-
-def _findings(run: PaperRun, cells: list[Cell], facts: dict[str, Any]) -> list[str]:
-    rank = int(facts["rank"])
-    sizes = np.array([float(cell.at) for cell in cells])
-    values = np.array([cell.values["value"] for cell in cells])
-    at_asked = next(cell for cell in cells if float(cell.at) == asked_size(rank))
-    second = dict(_bounded(run, 2)).get(float(asked_size(rank)))
-    loose = at_asked.values["value"] / at_asked.values["bound"]
+def _smallest(run: PaperRun, cells: list[Cell], rank: int) -> str:
+    """How fast the deviation falls, and from which m the bound holds."""
+    sizes, values = (np.array(v) for v in zip(*((float(c.at), c.values["value"]) for c in cells), strict=True))
     text = (
-        f"The bound holds, and is loose: at the m it requires, the measured deviation is {loose:.2g} of the first form"
-        + (f" and {at_asked.values['value'] / second:.2g} of the second" if second else "")
-        + f". The deviation falls as m to the power {slope(sizes, values, rank):.2f} (fitted for m ≥ 10 r_D), while "
-        "the bound, because of its term √ε, falls as m to the power -0.25."
+        f"The deviation falls as m to the power {slope(sizes, values, rank):.2f} (fitted for m ≥ 10 r_D), the bound, "
+        "because of its term √ε, as m to the power -0.25. "
     )
-    return [text, *_smallest(run, rank)]
-
-
-def _smallest(run: PaperRun, rank: int) -> list[str]:
     smallest = {form: run.journal.cells(EXPERIMENT, f"smallest m, form {form}") for form in (1, 2)}
-    parts = [
-        f"form {form}: m = {float(cells[0].at):,.0f} (in {100 * cells[0].values['value']:.1f} % of the draws)"
-        for form, cells in smallest.items()
-        if cells
-    ]
-    if not parts:
-        return []
-    return [
-        f"The smallest m at which the bound of ε = {EPSILON:g} still holds in 95 % of {run.budget.draws} draws is, for "
-        f"{'; for '.join(parts)}. The theorem requires {asked_size(rank):,}; below the rank, {rank:,}, the compressed "
-        "problem has no unique solution."
-    ]
+    shown = [f"{float(found[0].at):,.0f} for form {form}" for form, found in smallest.items() if found]
+    if not shown:
+        return text
+    return text + (
+        f"The smallest m at which the bound of ε = {EPSILON:g} still holds in 95 % of {run.budget.draws} draws is "
+        f"{' and '.join(shown)}; below the rank, {rank:,}, the compressed problem has no unique solution."
+    )
 
 
 def _lemma(run: PaperRun, cells: list[Cell]) -> str:
@@ -305,10 +275,9 @@ def _lemma(run: PaperRun, cells: list[Cell]) -> str:
     shown = ", ".join(f"{cell.values['value']:.3g} at m = {float(cell.at):,.0f}" for cell in cells)
     return (
         f"The lemma requires m ≥ (n - 1) log(n / δ) / (c ε²) sampled rows, c = 1/3: {least:,.0f} of n = {n:,} for ε = "
-        f"{EPSILON:g} and δ = {DELTA:g}. This is more than n for any ε ≤ 1, so it says nothing about a sample smaller "
-        "than the data: it is vacuous. It could not say more: a row that is not drawn has a zero in SSᵀ, so "
-        f"‖SSᵀ - I‖₂ ≥ 1 for all m < n. The smallest of {run.budget.draws} draws was {shown}. Sampling works for "
-        "another reason: rows of one class resemble each other. Figure 3 measures how well."
+        f"{EPSILON:g} and δ = {DELTA:g}. It is vacuous: this is more than n for any ε ≤ 1, and a row that is not drawn "
+        f"has a zero in SSᵀ, so ‖SSᵀ - I‖₂ ≥ 1 for all m < n. The smallest of {run.budget.draws} draws was {shown}. "
+        "Sampling works for another reason: rows of one class resemble each other. Figure 3 measures how well."
     )
 
 
@@ -361,18 +330,19 @@ def corollary_section(run: PaperRun) -> list[Block]:
     lines.append(Line("e^(−T/2)", axis, np.exp(-np.array(axis) / 2).tolist(), style="--", markers=False))
     path = chart(run.folder / "corollary1.png", lines, "iteration T", "‖M* − L R′‖ / ‖M*‖", log_y=True)
     caption = "Distance of the alternating method from the optimum of the fixed target, and the rate of the corollary."
-    return [Heading("Corollary 1: convergence"), Picture(path, caption, 720), Text(_words(curves))]
-
-
-def _words(curves: dict[str, list[Cell]]) -> str:
-    text = []
-    for name, cells in curves.items():
-        over = [int(float(cell.at)) for cell in cells if cell.values["value"] > cell.values["bound"]]
-        fate = f"above the bound at T = {', '.join(map(str, over))}" if over else "below the bound at every T"
-        text.append(f"{name}: {cells[0].values['value']:.2g} after the first iteration, {fate}")
-    return (
-        f"{'; '.join(text)}. With a fixed target, a step of the alternating method is a step of subspace iteration for "
-        "the singular vectors of UᵀYU, whose rank is the number of classes. Iterates of that rank are exact after one "
-        "iteration, for any restricted isometry of X and for n < d as well. At a smaller rank, the rate depends on "
-        "the gap between singular values and is not e^(-1/2)."
+    rows = [
+        [name, f"{cells[0].values['value']:.2g}", f"{cells[-1].values['value']:.2g}", _above_bound(cells)]
+        for name, cells in curves.items()
+    ]
+    table = TableBlock(["iterates", "after T = 1", f"after T = {axis[-1]:.0f}", "above the bound at T ="], rows)
+    text = (
+        "With a fixed target, a step of the alternating method is a step of subspace iteration for the singular "
+        "vectors of UᵀYU, whose rank is the number of classes. Iterates of that rank are exact after one iteration, "
+        "for any restricted isometry of X and for n < d as well. At a smaller rank, the rate depends on the gap "
+        "between singular values and is not e^(-1/2)."
     )
+    return [Heading("Corollary 1: convergence"), Picture(path, caption, 720), table, Text(text)]
+
+
+def _above_bound(cells: list[Cell]) -> str:
+    return ", ".join(f"{float(cell.at):.0f}" for cell in cells if cell.values["value"] > cell.values["bound"]) or "–"

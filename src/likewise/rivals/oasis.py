@@ -16,7 +16,6 @@ from collections.abc import Callable, Iterator
 from typing import Any, ClassVar
 
 import numpy as np
-from scipy.linalg import get_blas_funcs
 
 from likewise.learn.base import project
 from likewise.learn.choose.search import Params, Sides
@@ -24,7 +23,6 @@ from likewise.learn.maths.labels import generator
 from likewise.rivals.common import Baseline, compiled, estimator
 from likewise.utils.arrays import dense
 from likewise.utils.onnx_graph import Graph
-from likewise.utils.validation import StrOptions
 
 _PILOT = 0.1  # share of the steps that each setting is tried for
 TripletBlock = tuple[np.ndarray, np.ndarray, np.ndarray]
@@ -45,8 +43,6 @@ class OASIS(Baseline):
         Scale rows to unit length first, as its authors do.
     grid : sequence of float
         Values of C to try.
-    engine : {"blocked", "steps"}, default="blocked"
-        Exact blocks through matrix products, or one step after the other, as published. Both see the same triplets.
     random_state : int, RandomState or None, default=None
         Seed of the triplets and of the holdout.
 
@@ -57,13 +53,11 @@ class OASIS(Baseline):
     """
 
     _grids: ClassVar[dict[str, str]] = {"C": "grid"}
-    _parameter_constraints: ClassVar[dict[str, Any]] = {"engine": [StrOptions({"blocked", "steps"})]}
 
     C: float | str = "auto"
     n_steps: int = 1_000_000
     normalize: bool = True
     grid: tuple[float, ...] = (0.1, 0.01, 1.0)
-    engine: str = "blocked"
     random_state: Any = None
 
     def _search_rows(self, rows: np.ndarray, codes: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
@@ -80,7 +74,6 @@ class OASIS(Baseline):
         return candidate
 
     def _steps(self, X: np.ndarray, y: np.ndarray, C: float, n_steps: int) -> np.ndarray:
-        learn = learn_blocked if self.engine == "blocked" else learn_steps
         block = int(np.clip(X.shape[1] // 4, 64, 256))
         return learn(X, triplets(y, n_steps, block, generator(self.random_state)), C)
 
@@ -110,7 +103,7 @@ def triplets(y: np.ndarray, n_steps: int, block: int, rng: np.random.Generator) 
         yield order[p], order[positive], order[negative]
 
 
-def learn_blocked(X: np.ndarray, blocks: Iterator[TripletBlock], C: float) -> np.ndarray:
+def learn(X: np.ndarray, blocks: Iterator[TripletBlock], C: float) -> np.ndarray:
     """W after all triplets, a block at a time."""
     W = np.eye(X.shape[1], dtype=X.dtype)
     for p, positive, negative in blocks:
@@ -133,17 +126,3 @@ def steps_of_block(scores: np.ndarray, H: np.ndarray, C: float) -> np.ndarray:
             tau[i] = min(C, loss / H[i, i])
             scores[i + 1 :] += tau[i] * H[i, i + 1 :]
     return tau
-
-
-def learn_steps(X: np.ndarray, blocks: Iterator[TripletBlock], C: float) -> np.ndarray:
-    """W after all triplets, one rank-one update after the other, in place, as published."""
-    W = np.eye(X.shape[1], dtype=X.dtype)
-    add = get_blas_funcs("ger", (W,))
-    for p, positive, negative in blocks:
-        P, Z = X[p], X[positive] - X[negative]
-        sizes = np.einsum("ij,ij->i", P, P) * np.einsum("ij,ij->i", Z, Z)
-        for p_i, z_i, size in zip(P, Z, sizes, strict=True):
-            score = p_i @ (W @ z_i)
-            if score < 1 and size > 0:
-                add(min(C, (1 - score) / size), z_i, p_i, a=W.T, overwrite_a=True)
-    return W
