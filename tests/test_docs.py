@@ -33,14 +33,21 @@ def _missing(needs: str) -> list[str]:
 
 def _tiered(page: Path) -> Any:
     """The README belongs to the first tier, the pages of the site to the second."""
-    return page if page.name == "README.md" else pytest.param(page, marks=pytest.mark.second)
+    return (
+        page if page.name == "README.md" else pytest.param(page, marks=[pytest.mark.second, pytest.mark.timeout(900)])
+    )
 
 
 @pytest.mark.parametrize(
     "page", [_tiered(page) for page in PAGES if _blocks(page, "python")], ids=lambda page: page.name
 )
-def test_the_python_of_a_page_runs(page: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_python_of_a_page_runs(
+    page: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, request: pytest.FixtureRequest
+) -> None:
     monkeypatch.chdir(tmp_path)
+    if "DATABASE_URL" in page.read_text():
+        request.getfixturevalue("data_folder")  # its texts would be downloaded
+        monkeypatch.setenv("DATABASE_URL", request.getfixturevalue("server"))
     namespace: dict[str, object] = {"__name__": "__main__"}
     left_out: list[str] = []
     for line, block, needs in _blocks(page, "python"):

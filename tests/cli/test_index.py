@@ -73,6 +73,18 @@ def test_neighbours_are_chosen_given_or_left_out(
     assert ("nearest neighbours" in text) == bool(neighbors)
 
 
+def test_by_default_an_index_is_that_of_python_and_is_searched_by_the_query_side_alone(
+    run: Any, files: Path, model: Path, tmp_path: Path
+) -> None:
+    from likewise.search import Index
+
+    assert run("index", model, files / "test.npz", "-o", tmp_path / "t.index").exit_code == 0
+    index, X = load_index(tmp_path / "t.index"), read_table(files / "train.npz").X[:20]
+    assert (index.vectors == Index.build(index.model, files / "test.npz").vectors).all()
+    best = np.argsort(-index.model.transform_query(X) @ index.vectors.T, axis=1)[:, 0]
+    assert index.search(X, k=1).rows[:, 0].tolist() == best.tolist()
+
+
 def test_neighbours_of_a_model_that_is_not_a_cosine_are_one_sentence(run: Any, files: Path, tmp_path: Path) -> None:
     table = read_table(files / "train.npz")
     model = Euclid().fit(table.X, table.y).save(tmp_path / "e.likewise")

@@ -64,6 +64,16 @@ def test_another_model_embeds_all_rows(fitted: dict[str, Any], digits: Digits) -
     assert new.model.identity == fitted["lda"].identity
 
 
+@pytest.mark.parametrize("neighbors", [0, 5])
+def test_another_model_keeps_the_number_of_neighbours(fitted: dict[str, Any], digits: Digits, neighbors: int) -> None:
+    _, _, G, _ = digits
+    X = np.vstack([G, G + 0.1])[:600].astype(np.float32)  # enough rows for "auto" to take some
+    old = Index.build(fitted["lda"], X, {"id": [f"sku-{row}" for row in range(600)]}, n_neighbors=neighbors)
+    new, changes = updated(old, whole_gallery(old), fitted["anchored"])
+    assert changes.other_model
+    assert new.neighbors == old.neighbors
+
+
 def test_rows_without_ids_cannot_be_recognised(fitted: dict[str, Any], digits: Digits) -> None:
     _, _, G, y = digits
     old = _built(fitted["anchored"], *_table(G, y, list(range(50))))

@@ -62,8 +62,11 @@ def index(
         typer.Option(metavar="KIND", help="hnsw, ivf, ivfpq, or auto, where exact is slow. [dim]Default: exact.[/]"),
     ] = None,
     neighbors: Annotated[
-        str, typer.Option(metavar="K", help="Neighbours that smooth each vector: auto, a number, or 0 for none.")
-    ] = "auto",
+        str | None,
+        typer.Option(
+            metavar="K", help="Neighbours that smooth vectors and queries: auto, or K. [dim]Default: none.[/]"
+        ),
+    ] = None,
     export: Annotated[
         list[Path] | None, typer.Option(metavar="FILE", help="Also export, as likewise export does.")
     ] = None,
@@ -92,9 +95,9 @@ def index(
     some bytes per vector (ivfpq), and prints their recall@10 against exact search on your own gallery. auto measures
     one exact search first, and stays exact if it takes less than 50 ms.
 
-    Vectors and queries are smoothed by their nearest neighbours in the gallery, which usually ranks better. By default
-    the labels of the gallery choose how many; without labels it is 10, or none for fewer than 500 items. A model that
-    is not a cosine is left as it is.
+    --neighbors smooths vectors and queries by their nearest neighbours in the gallery, which usually ranks better here,
+    but queries that are made elsewhere, by the model alone, are not smoothed. With auto the labels of the gallery
+    choose how many; without labels it is 10, or none for fewer than 500 items. --update keeps what the index has.
 
     [bold]Examples[/bold]
 
@@ -106,7 +109,7 @@ def index(
       likewise index docs.likewise docs.parquet -o docs.index --id doc_id
       likewise index shoes.csv --metadata price,size -o shoes.index
       likewise index model.likewise items.parquet -o items.index --approximate hnsw
-      likewise index model.likewise gallery.npy --labels gallery.txt -o gallery.index --neighbors 0
+      likewise index model.likewise gallery.npy --labels gallery.txt -o gallery.index --neighbors auto
       likewise index model.likewise photos.features -o photos.index --export photos.faiss --export model.onnx
     """
     from likewise.search.exports import export as write
@@ -124,6 +127,8 @@ def index(
         check_writable(path, first, second, labels, output, *exports[:number], option="--export")
     began = time.perf_counter()
     model, gallery = _model_and_gallery(first, second)
+    if neighbors is None:
+        neighbors = "auto" if update and is_index(output) else "0"  # an update keeps those of the index
     options: dict[str, Any] = {"approximate": approximate, "n_neighbors": _neighbors(neighbors)}
     reading = (labels, label_column, features, id_column, metadata)
     steps, changes = None, None

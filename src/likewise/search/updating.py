@@ -56,11 +56,11 @@ def updated(
     if same_width:
         moved = row_hashes(parts.raw)[there] != row_hashes(index.raw)[before[there]]
     differs = moved | _other_columns(index.items, before[there], parts.items, there)
-    k = 0 if index.neighbors is None else index.neighbors.k
-    same_kind = approximate in (None, index.approximate) and n_neighbors in ("auto", k, index.neighbors)
-    if is_other_model or not same_kind:
-        kind = index.approximate if approximate is None else approximate
-        other, n_embedded = Index.build(model, parts, approximate=kind, n_neighbors=n_neighbors, verbose=verbose), None
+    kind = index.approximate if approximate is None else approximate
+    present = index.neighbors or 0
+    neighbors = present if n_neighbors in ("auto", getattr(present, "k", 0)) else n_neighbors
+    if is_other_model or (kind, neighbors) != (index.approximate, present):
+        other, n_embedded = Index.build(model, parts, approximate=kind, n_neighbors=neighbors, verbose=verbose), None
     else:
         other, n_embedded = _with_changes(index, parts, before, there[~moved])
     n_embedded = len(other) if n_embedded is None else n_embedded

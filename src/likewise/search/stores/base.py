@@ -191,7 +191,8 @@ class Store(ABC):
             previous._drop()
         return is_there
 
-    def _card(self) -> dict[str, Any] | None:
+    def card(self) -> dict[str, Any] | None:
+        """The card of the model that the vectors are from; None if they are from no model."""
         return self.existing_layout().card
 
     def _check_tagged(self, columns: Iterable[str]) -> None:
@@ -212,7 +213,7 @@ class Store(ABC):
         With a model, Q holds rows that it transforms, and vectors of another model are refused.
         """
         if model is not None:
-            if (held := (self._card() or {"id": "no name"})["id"]) != model.identity:
+            if (held := (self.card() or {"id": "no name"})["id"]) != model.identity:
                 raise LikewiseError(
                     f"the table {self.table!r} holds vectors of the model {held}; the queries are of {model.identity}"
                 )

@@ -40,7 +40,8 @@ class QdrantStore(AliasedStore):
         config, vector = checked
         return self._sampled(int(vector.size), _card_in(config))
 
-    def _card(self) -> dict[str, Any] | None:
+    def card(self) -> dict[str, Any] | None:
+        """The card of the model that the vectors are from; None if they are from no model."""
         checked = self._checked()
         return None if checked is None else _card_in(checked[0])
 
