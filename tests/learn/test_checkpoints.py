@@ -11,13 +11,12 @@ from typing import Any
 
 import numpy as np
 import pytest
-from tests.learn.engines.agreement import ANCHORED, WAYS, N, assert_same, opened, rows
+from tests.learn.engines.agreement import ANCHORED, WAYS, N, assert_same, rows
 from tests.processes import Python, ran
 
 from likewise import SLR, SimilarityLearner, open_rows
 from likewise.errors import LikewiseError
 from likewise.learn.maths.anchoring import ROUNDS
-from likewise.learn.maths.kernels import FeatureSums
 from likewise.learn.model_file import read_tensors, write_tensors
 
 
@@ -162,37 +161,6 @@ def test_what_was_chosen_is_not_chosen_again_and_what_was_done_is_not_done_again
         first, SimilarityLearner("linear", settings={"adaptation": 1.0}).fit(open_rows(X, y, checkpoint=tmp_path / "c"))
     )
     assert len(first.cv_results_["params"]) > 5
-
-
-@pytest.mark.parametrize("kept_blocks", [1, 4])
-def test_a_long_pass_goes_on_after_its_last_block(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, kept_blocks: int
-) -> None:
-    X, y = rows()
-    np.save(tmp_path / "rows.npy", X)
-    monkeypatch.setattr("likewise.learn.engines.disk.SECONDS", 0.0)
-    monkeypatch.setattr("likewise.learn.engines.disk.SHARE", 0)
-    monkeypatch.setattr("likewise.learn.engines.disk._LARGEST_BLOCK", 64 * X[0].nbytes)
-    way, visited, stop = "as many landmarks as fit", list[int](), [kept_blocks]
-    whole = SimilarityLearner(**ANCHORED[way]).fit(opened(way, tmp_path / "rows.npy", y))
-    visit = FeatureSums.__call__
-
-    def counted(task: FeatureSums, block: Any) -> Any:
-        if stop and len(visited) == stop[0]:
-            raise KeyboardInterrupt
-        visited.append(len(block.codes))
-        return visit(task, block)
-
-    monkeypatch.setattr(FeatureSums, "__call__", counted)
-    model, data = SimilarityLearner(**ANCHORED[way]), opened(way, tmp_path / "rows.npy", y, checkpoint=tmp_path / "c")
-    with pytest.raises(KeyboardInterrupt):
-        model.fit(data)
-    assert (tmp_path / "c.sums").exists()
-    stop.clear()
-    assert_equal(whole, model.fit(data))
-    assert sum(visited) == len(X)  # each row once
-    assert len(visited) > 5
-    assert not (tmp_path / "c.sums").exists()
 
 
 @pytest.mark.second

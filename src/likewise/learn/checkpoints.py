@@ -3,17 +3,14 @@
 from __future__ import annotations
 
 import hashlib
-import json
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-import likewise
 from likewise.errors import FileFormatError, LikewiseError
 from likewise.learn.choose.anchored_search import Choice
 from likewise.learn.choose.search import CVResults
-from likewise.learn.engines.disk import PartialSums
 from likewise.learn.maths.engine import Engine
 from likewise.learn.maths.regressions import Factors
 from likewise.learn.maths.scatter import WhiteningMap
@@ -145,12 +142,6 @@ class AnchoredCheckpoint(CheckpointFile):
         card = {"setting": choice.setting, "seed": choice.seed, "tried": choice.results.records}
         self._card = {**card, "held_out": choice.held_out, "calibration": choice.calibration, "rounds": 0}
         self.write(self._tensors, self._card)
-
-    def sums(self, memory_limit: int) -> PartialSums:
-        """The file next to this one for the sums of a pass, in blocks that the limit allows."""
-        about = [self.facts, self._card["setting"], self._card["seed"], memory_limit, likewise.__version__]
-        key = hashlib.sha256(json.dumps(about, sort_keys=True).encode()).hexdigest()
-        return PartialSums(self.path.with_name(f"{self.path.name}.sums"), key)
 
     def rounds_of(self, V: np.ndarray) -> AnchoredCheckpoint:
         """The rounds in an eigenbasis V."""

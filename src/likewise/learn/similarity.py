@@ -215,13 +215,10 @@ class SimilarityLearner(SimilarityModel):
             self._keep(Features(), T, unit.mean @ T, OutputHead())
             return
         setting = Setting(**choice.setting)
-        sums = None if saved is None else saved.sums(factory.memory)
-        regression = factory(unit, setting.gamma, sums)
+        regression = factory(unit, setting.gamma)
         learned = regression.learn(setting, saved, last=True)
         head = setting.head(learned, factory.raw_directions(unit) if setting.raw_weight else None)
         self._keep(regression.features, *regression.unfolded(learned.L), head)
-        if sums is not None:
-            sums.remove()
 
     def _keep_novelty(self, rows: Rows) -> None:
         """How far the known classes reach, by some of the rows."""

@@ -122,17 +122,9 @@ def in_order(
 
 def added(parts: Iterable[Arrays]) -> Arrays:
     """Sum of tuples of arrays, in float64, in the order in which they come."""
-    last = deque(accumulated(parts), maxlen=1)
-    return last[0] if last else ()
-
-
-def accumulated(parts: Iterable[Arrays]) -> Iterator[Arrays]:
-    """The sum after each part, always in the same arrays."""
     totals: Arrays = ()
     for part in parts:
-        if not totals:
-            totals = tuple(np.array(value, dtype=np.float64) for value in part)
-        else:
-            for total, value in zip(totals, part, strict=True):
-                np.add(total, value, out=total)
-        yield totals
+        totals = totals or tuple(np.zeros(np.shape(value)) for value in part)
+        for total, value in zip(totals, part, strict=True):
+            np.add(total, value, out=total)
+    return totals

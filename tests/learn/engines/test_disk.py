@@ -19,8 +19,7 @@ from tests.processes import Python, ran
 
 from likewise import SLR
 from likewise.errors import FileFormatError, LikewiseError
-from likewise.learn.engines import disk
-from likewise.learn.engines.disk import DiskEngine, MemoryBudget, PartialSums, SpilledColumns, in_bytes
+from likewise.learn.engines.disk import DiskEngine, MemoryBudget, SpilledColumns, in_bytes
 from likewise.learn.engines.memory import MemoryEngine
 from likewise.learn.engines.opening import open_rows
 from likewise.learn.maths.passes import PassColumns
@@ -308,74 +307,3 @@ def test_a_fit_that_was_killed_goes_on_to_the_same_model(tmp_path: Path, seed: i
     assert resumed.n_iter_ == max_iter
     np.testing.assert_array_equal(resumed.components_, whole.components_)
     np.testing.assert_array_equal(resumed.query_components_, whole.query_components_)
-
-
-SUMS = (np.arange(6.0).reshape(2, 3), np.array(7.0))
-
-
-@pytest.fixture
-def at_once(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(disk, "SECONDS", 0.0)
-    monkeypatch.setattr(disk, "SHARE", 0)
-
-
-def kept(path: Path) -> PartialSums:
-    sums = PartialSums(path, "a-key")
-    sums.keep(3, SUMS)
-    return sums
-
-
-def assert_none(path: Path) -> None:
-    assert PartialSums(path, "a-key").read() == (0, ())
-
-
-@pytest.mark.usefixtures("at_once")
-def test_what_was_kept_is_found_again(tmp_path: Path) -> None:
-    kept(tmp_path / "c.sums")
-    done, found = PartialSums(tmp_path / "c.sums", "a-key").read()
-    assert done == 3
-    for one, other in zip(found, SUMS, strict=True):
-        np.testing.assert_array_equal(one, other)
-
-
-@pytest.mark.usefixtures("at_once")
-def test_sums_of_another_pass_are_not_used(tmp_path: Path) -> None:
-    kept(tmp_path / "c.sums")
-    assert PartialSums(tmp_path / "c.sums", "another").read() == (0, ())
-
-
-def test_a_short_pass_writes_nothing(tmp_path: Path) -> None:
-    sums = kept(tmp_path / "c.sums")
-    sums.keep(4, SUMS, last=True)
-    assert not list(tmp_path.iterdir())
-    assert_none(tmp_path / "c.sums")
-
-
-@pytest.mark.usefixtures("at_once")
-def test_nothing_is_left_after_the_fit(tmp_path: Path) -> None:
-    kept(tmp_path / "c.sums").remove()
-    assert not list(tmp_path.iterdir())
-
-
-@pytest.mark.usefixtures("at_once")
-def test_a_file_of_somebody_else_is_left_alone(tmp_path: Path) -> None:
-    (tmp_path / "c.sums").write_text("rows of my own\n")
-    with pytest.raises(LikewiseError, match=r"c.sums is not a file of partial sums: move it, or name another"):
-        PartialSums(tmp_path / "c.sums", "a-key").read()
-    PartialSums(tmp_path / "c.sums", "a-key").remove()
-    assert (tmp_path / "c.sums").read_text() == "rows of my own\n"
-
-
-@pytest.mark.usefixtures("at_once")
-def test_damaged_sums_are_not_used(tmp_path: Path, caplog: Any) -> None:
-    kept(tmp_path / "c.sums")
-    content = (tmp_path / "c.sums").read_bytes()
-    for place in range(2, len(content), 7):
-        damaged = bytearray(content)
-        damaged[place] ^= 0x41
-        (tmp_path / "c.sums").write_bytes(damaged)
-        done, sums = PartialSums(tmp_path / "c.sums", "a-key").read()
-        assert not done or all(map(np.array_equal, sums, SUMS))  # some bytes of an archive say nothing
-        (tmp_path / "c.sums").write_bytes(content[:place])
-        assert_none(tmp_path / "c.sums")
-    assert "the pass starts from its first block" in caplog.text

@@ -1,37 +1,27 @@
-"""Rows on disk, visited in blocks that keep to a memory limit; a long pass keeps its sums in a file."""
+"""Rows on disk, visited in blocks that keep to a memory limit."""
 
 from __future__ import annotations
 
-import json
-import logging
 import re
 import tempfile
-import time
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from functools import cached_property
-from pathlib import Path
 from typing import IO, Any, Self
 
 import numpy as np
 
 from likewise.errors import LikewiseError
 from likewise.learn.engines.memory import BlockedEngine, block_columns, block_sums, labelled_block, merged_columns
-from likewise.learn.maths.engine import Against, Columns, Maker, RowBlock, SavedSums, Task
+from likewise.learn.maths.engine import Against, Columns, Maker, RowBlock, Task
 from likewise.learn.maths.passes import PassColumns
-from likewise.rows.npy import Archive
 from likewise.rows.sources import Source, check_finite, read_ahead, read_exactly, working_dtype
-from likewise.utils.files import atomic_write
-from likewise.utils.threads import Arrays, accumulated, added
-
-log = logging.getLogger("likewise")
+from likewise.utils.threads import Arrays, added
 
 DEFAULT_LIMIT = 1_000_000_000
 _LARGEST_BLOCK = 32 << 20  # bytes as read; larger blocks are no faster
 _SMALLEST_ROWS = 64
 _COPIES = 4  # of a block: two buffers, the rows sorted by label, and the result of a task
-SECONDS = 60.0  # of a pass that may be lost when its process is killed
-SHARE = 30  # writing the sums of a pass takes at most this fraction of its time, as 1 / SHARE
 _UNITS = {"": 1, "k": 10**3, "m": 10**6, "g": 10**9, "t": 10**12, "ki": 2**10, "mi": 2**20, "gi": 2**30, "ti": 2**40}
 
 
@@ -109,7 +99,7 @@ class DiskEngine(BlockedEngine):
         self._checked = True
 
     def sum(self, task: Task, precomputed: Arrays = ()) -> Arrays:
-        return self._summed(lambda block: block_sums(task, block), getattr(task, "saved", None))
+        return self._summed(lambda block: block_sums(task, block))
 
     def columns(self, make: Maker, width: int, precomputed: Arrays = ()) -> Columns:
         """All rows as columns, in blocks: in memory, or in a file where the limit has no room."""
@@ -131,25 +121,13 @@ class DiskEngine(BlockedEngine):
     def rows_at(self, rows: np.ndarray) -> np.ndarray:
         return self.source.take(rows)
 
-    def _summed(self, work: Callable[[RowBlock], Arrays], saved: SavedSums | None = None) -> Arrays:
-        """Sum over blocks; those whose sums are `saved` are skipped."""
-        done, totals = (0, ()) if saved is None else saved.read()
-
+    def _summed(self, work: Callable[[RowBlock], Arrays]) -> Arrays:
         def parts() -> Iterator[Arrays]:
-            if done:
-                yield totals
-            for number, block in enumerate(self.blocks(), start=1):
-                if number > done:
-                    yield work(block)
+            for block in self.blocks():
+                yield work(block)
                 self.on_block()
 
-        number = done
-        for number, totals in enumerate(accumulated(parts()), start=max(done, 1)):
-            if saved is not None:
-                saved.keep(number, totals)
-        if saved is not None:
-            saved.keep(number, totals, last=True)
-        return totals
+        return added(parts())
 
 
 class SpilledColumns:
@@ -191,48 +169,3 @@ class SpilledColumns:
             raise LikewiseError("the temporary file of projected rows was truncated by another process")
         extra = None if self._rank == self._width else G[:, self._rank :]
         return PassColumns(np.ascontiguousarray(G[:, : self._rank]), starts, weights, extra)
-
-
-class PartialSums:
-    """A file with the sums of the first blocks of a long pass, so that a pass that was killed can be resumed.
-
-    `key` identifies the pass: sums of another one are not used.
-    """
-
-    def __init__(self, path: Path, key: str) -> None:
-        self.path, self.key = path, key
-        self._next_write, self._n_written = time.perf_counter() + SECONDS, 0
-
-    def read(self) -> tuple[int, Arrays]:
-        """How many blocks were summed, and their sums; 0 and nothing without a file of this key."""
-        if not self.path.exists():
-            return 0, ()
-        with open(self.path, "rb") as file:
-            if file.read(2) != b"PK":
-                raise LikewiseError(f"{self.path} is not a file of partial sums: move it, or name another checkpoint")
-        try:
-            with Archive(self.path) as archive:
-                header = json.loads(str(archive.read("header")))
-                sums = tuple(archive.read(f"sum{i}") for i in range(len(archive.keys) - 1))
-            n_blocks, key = int(header["n_blocks"]), header["key"]
-        except Exception as error:  # whatever zipfile and NumPy raise
-            log.warning("%s is damaged (%s): the pass starts from its first block", self.path, error)
-            return 0, ()
-        self._n_written = n_blocks
-        return (n_blocks, sums) if key == self.key else (0, ())
-
-    def keep(self, n_blocks: int, sums: Arrays, *, last: bool = False) -> None:
-        """Write the sums of the first blocks if the last write is long ago; the `last` sums if any were written."""
-        began = time.perf_counter()
-        if n_blocks <= self._n_written or not (began >= self._next_write or (last and self._n_written)):
-            return
-        header = np.array(json.dumps({"key": self.key, "n_blocks": n_blocks}))
-        arrays: dict[str, Any] = {f"sum{i}": part for i, part in enumerate(sums)}
-        atomic_write(self.path, lambda file: np.savez(file, header=header, **arrays))
-        now = time.perf_counter()
-        self._n_written, self._next_write = n_blocks, now + max(SECONDS, SHARE * (now - began))
-
-    def remove(self) -> None:
-        """Delete the file after the fit."""
-        if self._n_written:
-            self.path.unlink(missing_ok=True)

@@ -81,8 +81,7 @@ def open_rows(
     sample_weight : (n,) a row of weight w counts as w rows
     memory_limit : bytes, or a size such as "500MB", for rows on disk at a time, and for a kernel; None is 1 GB
     device : a torch device such as "cuda" to which blocks of an array are moved; None keeps X on its own device
-    checkpoint : file that a fit writes after each iteration; an existing one is resumed. A pass over rows on disk that
-        takes minutes keeps its sums next to it, in a file that ends in `.sums`
+    checkpoint : file that a fit writes after each iteration; an existing one is resumed
 
     Examples
     --------

@@ -184,16 +184,6 @@ class EngineInMemory(Engine, Protocol):
 # -- What a long fit writes to files, so that it can be resumed -------------------------------------------------------
 
 
-class SavedSums(Protocol):
-    """The sums of the first blocks of a pass."""
-
-    def read(self) -> tuple[int, tuple[np.ndarray, ...]]:
-        """How many blocks were summed, and their sums."""
-
-    def keep(self, n_blocks: int, sums: tuple[np.ndarray, ...], *, last: bool = False) -> None:
-        """Write the sums of the first blocks, if the last write is long ago."""
-
-
 class SavedRounds(Protocol):
     """FᵀP after each round of adaptation; see `anchoring.adapt`."""
 

@@ -20,7 +20,7 @@ from scipy.linalg import solve_triangular
 
 from likewise.errors import LikewiseError
 from likewise.learn.maths.anchoring import Coordinates, HeadSums, Images, anchored_regression
-from likewise.learn.maths.engine import SavedRounds, SavedSums
+from likewise.learn.maths.engine import SavedRounds
 from likewise.learn.maths.kernels import Basis, Features, FeatureSums, UnitRows, sample, scaled
 from likewise.learn.maths.labels import class_sums
 from likewise.learn.maths.scatter import half_whitened, leading_directions
@@ -178,9 +178,9 @@ class LandmarkKernel:
     is (FᵀF + λI)⁻¹ FᵀP, by a second factor; it costs m² per row, and no row is visited again.
     """
 
-    def __init__(self, unit: UnitRows, features: Features, saved_sums: SavedSums | None = None) -> None:
+    def __init__(self, unit: UnitRows, features: Features) -> None:
         self.unit, self.features = unit, features
-        G, sums = unit.engine.sum(FeatureSums(unit.pending, features, unit.n_classes, saved_sums))
+        G, sums = unit.engine.sum(FeatureSums(unit.pending, features, unit.n_classes))
         total = unit.size.sum()
         self.mean = sums.sum(axis=0) / total
         G -= total * np.outer(self.mean, self.mean)
@@ -242,13 +242,13 @@ class RegressionFactory:
     memory: int = MOST_BYTES
     raw_width: int | None = 256
 
-    def __call__(self, unit: UnitRows, gamma: float, saved_sums: SavedSums | None = None) -> Regression:
-        """The regression for one γ, 0 is linear; `saved_sums` keeps the sums of the landmarks' pass while it lasts."""
+    def __call__(self, unit: UnitRows, gamma: float) -> Regression:
+        """The regression for one γ, 0 is linear."""
         rng = np.random.default_rng(self.seed)
         if not self.full_resolution(gamma):
             return anchored_regression(unit, unit.kernel(gamma, self.n_landmarks or 1, rng), self.n_anchors, rng)
         if not self.holds_kernel(unit.engine.shape):
-            return LandmarkKernel(unit, unit.kernel(gamma, self.most_landmarks, rng), saved_sums)
+            return LandmarkKernel(unit, unit.kernel(gamma, self.most_landmarks, rng))
         if not unit.engine.in_memory:  # on disk or elsewhere, and few enough to be brought here
             unit = UnitRows(sample(unit.engine, unit.engine.shape[0], rng)[0], unit.scaling)
         n = unit.engine.shape[0]

@@ -12,7 +12,7 @@ import scipy.sparse as sp
 from sklearn.utils import gen_batches
 
 from likewise.errors import LikewiseError
-from likewise.learn.maths.engine import Engine, EngineInMemory, RowBlock, SavedSums
+from likewise.learn.maths.engine import Engine, EngineInMemory, RowBlock
 from likewise.learn.maths.labels import class_sums, draw_landmarks, sample_rows
 from likewise.learn.maths.scatter import add_gram, check_room, fixed_signs, mirrored, reduced_rows
 from likewise.utils.arrays import Array, dense, is_foreign, like, minus, namespace, to_host, unit_rows, wide
@@ -248,7 +248,6 @@ class FeatureSums:
     scaling: Scaling | None
     features: Features
     n_classes: int
-    saved: SavedSums | None = None  # for engines that can resume a pass that was killed
     own_threads: ClassVar[bool] = True  # one q x q sum at a time
     rows: ClassVar[int] = 2048  # whose features are held at a time
 
