@@ -1,4 +1,4 @@
-"""Vectors in a Parquet file: the same model and index as from memory, read row group by row group."""
+"""Vectors in a Parquet file: the same model and index as from memory."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import pytest
 
 from likewise import SLR, SimilarityLearner, open_rows
 from likewise.errors import FileFormatError, LikewiseError
-from likewise.rows.parquet import ParquetRows, streamed_parquet
+from likewise.rows.parquet import streamed_parquet
 from likewise.search import Index
 
 pa = pytest.importorskip("pyarrow")
@@ -30,22 +30,10 @@ def path(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return path
 
 
-@pytest.mark.parametrize("block", [50, GROUP, 10_000])
-def test_blocks_are_the_rows_in_their_order(path: Path, block: int) -> None:
-    found = list(ParquetRows(path, "embedding").blocks(block))
-    assert max(len(rows) for _, rows in found) <= min(block, GROUP)
-    assert [part.start for part, _ in found[1:]] == [part.stop for part, _ in found[:-1]]
-    np.testing.assert_array_equal(np.concatenate([rows for _, rows in found]), X)
-
-
-def test_some_rows_are_read_without_the_other_row_groups(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    rows, read = ParquetRows(path, "embedding"), []
-    original = ParquetRows._read
-    monkeypatch.setattr(ParquetRows, "_read", lambda self, groups, n: read.extend(groups) or original(self, groups, n))
-    wanted = np.array([3, GROUP, GROUP + 1, N - 1])
-    np.testing.assert_array_equal(rows.take(wanted), X[wanted])
-    assert read == [0, 1, 5]
-    assert rows.take(np.empty(0, int)).shape == (0, D)
+def test_the_rows_are_those_of_the_file_in_their_order(path: Path) -> None:
+    rows = streamed_parquet(path, "embedding").X
+    assert isinstance(rows, np.memmap)
+    np.testing.assert_array_equal(rows, X)
 
 
 @pytest.mark.parametrize("model", [SLR(rank=3, random_state=0), SimilarityLearner(kernel="linear", random_state=0)])
@@ -70,7 +58,7 @@ def test_lists_of_any_kind_are_read(tmp_path: Path, kind: object) -> None:
     rows = pa.array([row.astype(np.float16) for row in X[:9]], kind)
     pq.write_table(pa.table({"v": rows}), tmp_path / "a.parquet")
     found = streamed_parquet(tmp_path / "a.parquet", vector="v")
-    np.testing.assert_array_equal(next(found.X.blocks(9))[1], X[:9].astype(np.float16))
+    np.testing.assert_array_equal(found.X, X[:9].astype(np.float16))
     assert found.y is None
 
 
@@ -91,7 +79,7 @@ def test_lists_of_any_kind_are_read(tmp_path: Path, kind: object) -> None:
 def test_a_column_that_holds_no_vectors_is_said(tmp_path: Path, values: object, message: str) -> None:
     pq.write_table(pa.table({"embedding": values}), tmp_path / "a.parquet")
     with pytest.raises(LikewiseError, match=message):
-        list(streamed_parquet(tmp_path / "a.parquet", "embedding").X.blocks(10))
+        streamed_parquet(tmp_path / "a.parquet", "embedding")
 
 
 def test_a_file_or_a_column_that_is_not_there_is_said(tmp_path: Path, path: Path) -> None:

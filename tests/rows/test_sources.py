@@ -1,14 +1,15 @@
-"""Rows that are read: files by block, by row and by range, and streams of blocks."""
+"""Rows that are read: files by block, by row and by range; and blocks."""
 
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
 
 from likewise.errors import LikewiseError
-from likewise.rows.sources import BlockStream, NpyFile, check_finite, read_ahead, working_dtype
+from likewise.rows.sources import NpyFile, check_finite, read_ahead, spooled, working_dtype
 
 X = np.random.default_rng(0).standard_normal((37, 5))
 
@@ -40,11 +41,23 @@ def test_a_memmap_is_its_file_unless_its_rows_are_apart(tmp_path: Path) -> None:
     assert NpyFile.of_memmap(mapped[:, :2]) is None
 
 
-def test_a_stream_gives_its_blocks_again_and_again() -> None:
-    stream = BlockStream(lambda: iter([X[:10], X[10:]]), 37)
-    for _ in range(2):
-        np.testing.assert_array_equal(np.concatenate([rows.copy() for _, rows in stream.blocks(8)]), X)
-    np.testing.assert_array_equal(stream.take(np.array([3, 12])), X[[3, 12]])
+@pytest.mark.parametrize("blocks", [lambda: iter([X[:10], X[10:]]), iter([X[:0], X[:1], X[1:]]), [X]])
+def test_blocks_become_a_file_without_a_name(blocks: Any) -> None:
+    rows = spooled(blocks)
+    np.testing.assert_array_equal(rows, X)
+    source = NpyFile.of_memmap(rows)
+    assert source is not None
+    assert source.place(3).startswith("X: row 3")
+    np.testing.assert_array_equal(source.take(np.array([3, 12])), X[[3, 12]])
+
+
+def test_a_full_disk_is_one_sentence(monkeypatch: pytest.MonkeyPatch) -> None:
+    full = Path("/dev/full")
+    if not full.exists():
+        pytest.skip("no device that is always full")
+    monkeypatch.setattr("tempfile.TemporaryFile", lambda **_: full.open("wb"))
+    with pytest.raises(LikewiseError, match=r"cannot keep the rows of X in .*; set TMPDIR to a folder with space"):
+        spooled([np.ones((100_000, 4))])
 
 
 def test_jobs_are_read_ahead_in_order() -> None:

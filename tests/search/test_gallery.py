@@ -19,7 +19,7 @@ from likewise.rivals import Cosine
 from likewise.rows import FeatureStore, read_table
 from likewise.search import Index, gallery
 from likewise.search.approximate import serialized
-from likewise.search.gallery import as_gallery, spooled, write_rows
+from likewise.search.gallery import as_gallery, write_rows
 
 X = np.random.default_rng(0).standard_normal((6, 3)).astype(np.float32)
 
@@ -126,15 +126,6 @@ def test_blocks_that_cannot_be_indexed_are_refused_in_words(
 ) -> None:
     with pytest.raises(LikewiseError, match=message):
         Index.build(fitted["lda"], iter(blocks))
-
-
-def test_a_full_disk_is_one_sentence(monkeypatch: pytest.MonkeyPatch) -> None:
-    full = Path("/dev/full")
-    if not full.exists():
-        pytest.skip("no device that is always full")
-    monkeypatch.setattr("tempfile.TemporaryFile", lambda **_: full.open("wb"))
-    with pytest.raises(LikewiseError, match=r"cannot keep the raw rows in .*; set TMPDIR to a folder with space"):
-        spooled([np.ones((100_000, 4))])
 
 
 def test_rows_are_written_as_numpy_writes_them() -> None:

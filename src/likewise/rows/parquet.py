@@ -1,9 +1,8 @@
-"""Tables in Parquet files; the vectors of one that is larger than memory are read row group by row group."""
+"""Tables in Parquet files; the vectors of one that is larger than memory go to a temporary file, block by block."""
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from functools import partial
-from itertools import accumulate, pairwise
 from pathlib import Path
 from typing import Any
 
@@ -12,7 +11,7 @@ import numpy as np
 from likewise.errors import FileFormatError, LikewiseError, optional
 from likewise.rows.columns import Columns, kept_fields
 from likewise.rows.npy import explained
-from likewise.rows.sources import Blocks, read_ahead
+from likewise.rows.sources import spooled
 from likewise.rows.table import (
     ID_NAMES,
     NAME_NAMES,
@@ -37,66 +36,22 @@ def is_parquet(path: Path) -> bool:
 def streamed_parquet(
     path: Path, vector: str | None = None, label: str | None = None, id_column: str | None = None
 ) -> Table:
-    """A Parquet file as a table whose vectors, a column of lists of one length, stay in the file."""
+    """A Parquet file as a table whose vectors, a column of lists of one length, are on disk, in a temporary file."""
     if not path.is_file():
         raise LikewiseError(f"{path} does not exist")
-    return read_parquet(path, vector, label, id_column, opened=ParquetRows)
+    return read_parquet(path, vector, label, id_column, on_disk=True)
 
 
-class ParquetRows:
-    """A column of vectors in a Parquet file, as `NpyFile` is a matrix in a `.npy` file."""
-
-    def __init__(self, path: Path, column: str) -> None:
-        self.path, self.column = path, column
-        with self._opened() as file:
-            groups = [file.metadata.row_group(i).num_rows for i in range(file.metadata.num_row_groups)]
-            self._ends = [0, *accumulate(groups)]
-            first = next(file.iter_batches(1, columns=[column]))
-        rows = list_rows(path, first.column(0), column)
-        if rows.shape[1] == 0:
-            raise LikewiseError(f"row 1 of {path} has no numbers in {column!r}: expected a list of numbers")
-        self.shape, self.dtype = (self._ends[-1], rows.shape[1]), rows.dtype
-
-    def blocks(self, block_rows: int) -> Blocks:
-        """Ranges of row numbers and their rows, in order, the next ones being read in a thread."""
-        yield from self._read(range(len(self._ends) - 1), block_rows)
-
-    def take(self, rows: np.ndarray) -> np.ndarray:
-        """Some rows, given in ascending order; only their row groups are read."""
-        holding = [i for i, (first, last) in enumerate(pairwise(self._ends)) if np.any((rows >= first) & (rows < last))]
-        found = [np.empty((0, self.shape[1]), self.dtype)]
-        for part, block in self._read(holding, 4096):
-            inside = rows[np.searchsorted(rows, part.start) : np.searchsorted(rows, part.stop)]
-            found.append(block[inside - part.start])
-        return np.concatenate(found)
-
-    def place(self, row: int) -> str:
-        """Where a row is, for an error message."""
-        return f"{self.path}: row {row}"
-
-    def _read(self, groups: Sequence[int], block_rows: int) -> Blocks:
-        with self._opened() as file:
-            parts = self._parts(file, groups, block_rows)
-            for found in read_ahead(iter(lambda: lambda: next(parts, None), 0)):
-                if found is None:
-                    return
-                yield found
-
-    def _parts(self, file: Any, groups: Sequence[int], block_rows: int) -> Blocks:
-        for group in groups:
-            first = self._ends[group]
-            for batch in file.iter_batches(block_rows, row_groups=[group], columns=[self.column]):
-                rows = list_rows(self.path, batch.column(0), self.column, first, self.shape[1])
-                yield slice(first, first + len(rows)), rows
-                first += len(rows)
-
-    @contextmanager
-    def _opened(self) -> Iterator[Any]:
-        with (
-            readable_parquet(self.path) as parquet,
-            parquet.ParquetFile(self.path, buffer_size=_BUFFER, pre_buffer=False) as file,
-        ):
-            yield file
+def _vectors(path: Path, column: str) -> Iterator[np.ndarray]:
+    """A column of lists of one length as blocks of rows."""
+    first, width = 0, None
+    with readable_parquet(path) as parquet, parquet.ParquetFile(path, buffer_size=_BUFFER, pre_buffer=False) as file:
+        for batch in file.iter_batches(4096, columns=[column]):
+            rows = list_rows(path, batch.column(0), column, first, width)
+            if rows.shape[1] == 0:
+                raise LikewiseError(f"row 1 of {path} has no numbers in {column!r}: expected a list of numbers")
+            first, width = first + len(rows), rows.shape[1]
+            yield rows
 
 
 # ---------------------------------------------------------------------------------------------------------------------
@@ -109,14 +64,11 @@ def read_parquet(
     label_column: str | None = None,
     id_column: str | None = None,
     metadata: Sequence[str] = (),
-    opened: Callable[[Path, str], Any] | None = None,
+    on_disk: bool = False,
 ) -> Table:
-    """Rows, labels, ids and names from a Parquet file; its other columns are read when they are asked for.
-
-    `opened` opens the column of vectors in place of reading it.
-    """
+    """Rows, labels, ids and names from a Parquet file; its other columns are read when they are asked for."""
     with explained(path, "Parquet"):
-        return _from_parquet(path, features, label_column, id_column, metadata, opened)
+        return _from_parquet(path, features, label_column, id_column, metadata, on_disk)
 
 
 def _from_parquet(
@@ -125,7 +77,7 @@ def _from_parquet(
     label_column: str | None,
     id_column: str | None,
     metadata: Sequence[str],
-    opened: Callable[[Path, str], Any] | None,
+    on_disk: bool,
 ) -> Table:
     schema = parquet_schema(path)
     columns = list(schema.names)
@@ -141,8 +93,8 @@ def _from_parquet(
     if known["label"] is None:
         known["label"] = _only_text(path, schema, {*known.values(), *rows, *metadata})
     wanted = [column for column in known.values() if column is not None]
-    if opened is not None and is_list:
-        X, frame = opened(path, rows[0]), parquet_frame(path, wanted)
+    if on_disk and is_list:
+        X, frame = spooled(_vectors(path, rows[0]), str(path)), parquet_frame(path, wanted)
     else:
         frame = parquet_frame(path, [*rows, *wanted])
         X = checked_rows(_embeddings(path, frame, rows[0]) if is_list else _numeric(frame, rows), str(path), notes)

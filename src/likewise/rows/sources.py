@@ -1,14 +1,16 @@
-"""Rows that are not in memory: a `.npy` file, or a stream of blocks; read ahead in a thread."""
+"""Rows that are not in memory: a `.npy` file, read ahead in a thread; blocks go to a temporary file first."""
 
 import os
+import tempfile
 import threading
 from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from itertools import islice
 from pathlib import Path
-from typing import Any, BinaryIO, Protocol, Self
+from typing import Any, BinaryIO, Self
 
 import numpy as np
+import scipy.sparse as sp
 from numpy.lib import format as npy
 from sklearn.utils import gen_batches
 
@@ -73,14 +75,16 @@ class NpyFile:
     @classmethod
     def of_memmap(cls, X: np.memmap) -> Self | None:
         """The file behind a memory-mapped matrix, at the matrix's offset; None if its rows are not contiguous."""
-        filename: Any = X.filename
-        if filename is None or X.ndim != 2 or 0 in X.shape or not X.flags.c_contiguous or X.dtype.kind not in "biuf":
+        if X.ndim != 2 or 0 in X.shape or not X.flags.c_contiguous or X.dtype.kind not in "biuf":
             return None
         whole: Any = X
         while isinstance(whole.base, np.memmap):  # a view keeps the offset of its base
             whole = whole.base
+        name: Any = X.filename or getattr(whole, "origin", None)  # `spooled` gives the origin of its rows
+        if name is None:
+            return None
         offset = int(whole.offset + X.ctypes.data - whole.ctypes.data)
-        return cls(Path(filename), X.shape, X.dtype, offset, getattr(whole, "file", None))
+        return cls(Path(name), X.shape, X.dtype, offset, getattr(whole, "file", None))
 
     def blocks(self, block_rows: int) -> Blocks:
         """Ranges of row numbers and their rows, in order; an array is valid until the next one is requested."""
@@ -121,58 +125,52 @@ class NpyFile:
         )
 
 
-class BlockStream:
-    """Blocks of rows from a function that returns an iterator, or from an iterable that can be iterated repeatedly."""
+def spooled(
+    blocks: Callable[[], Iterable[Any]] | Iterable[Any],
+    name: str = "X",
+    probe: Callable[[np.ndarray], object] = lambda row: None,
+) -> np.ndarray:
+    """Blocks of rows, from an iterable or a function that returns one, as a map of an anonymous temporary file.
 
-    def __init__(self, blocks: Callable[[], Iterable[Any]] | Iterable[Any], n: int) -> None:
-        if not callable(blocks) and iter(blocks) is iter(blocks):
-            raise LikewiseError(
-                f"X is a {type(blocks).__name__} that can be read only once, and every pass reads it: "
-                "pass the function that makes it"
-            )
-        self._again = blocks if callable(blocks) else lambda: blocks
-        first = next(iter(self._again()), None)
-        if first is None:
-            raise LikewiseError("X gives no block of rows: expected arrays of shape (rows, d)")
-        rows = _checked_block(first, None)
-        self.shape, self.dtype = (n, rows.shape[1]), rows.dtype
-
-    def blocks(self, block_rows: int) -> Blocks:
-        """As `NpyFile.blocks`, the next block being made in a thread."""
-        first, stream = 0, iter(self._again())
-        for given in read_ahead(iter(lambda: lambda: next(stream, None), 0)):
-            if given is None:
-                break
-            rows = _checked_block(given, self.shape[1])
-            if first + len(rows) > self.shape[0]:
-                raise LikewiseError(f"X gives more than the {self.shape[0]} rows that y has labels for")
-            for start in range(0, len(rows), block_rows):
-                part = rows[start : start + block_rows]
-                yield slice(first + start, first + start + len(part)), part
-            first += len(rows)
-        if first < self.shape[0]:
-            raise LikewiseError(f"X gives {first} rows and y has {self.shape[0]} labels: expected one per row")
-
-    def take(self, rows: np.ndarray) -> np.ndarray:
-        found = []
-        for part, block in self.blocks(1 << 62):
-            inside = rows[np.searchsorted(rows, part.start) : np.searchsorted(rows, part.stop)]
-            found.append(block[inside - part.start])
-        return np.concatenate(found)
-
-    def place(self, row: int) -> str:
-        return f"X: row {row}"
+    `probe` is called with the first row before the others are read, so that a wrong width is reported at once.
+    """
+    file: Any = tempfile.TemporaryFile(prefix="likewise-")  # noqa: SIM115 (it stays open)
+    n, first = 0, None
+    for block in blocks() if callable(blocks) else blocks:
+        rows = _checked_block(name, block, first)
+        first = rows[:0] if first is None else first
+        if not len(rows):
+            continue
+        if not n:
+            probe(rows[:1])
+        try:
+            file.write(np.ascontiguousarray(rows, dtype=first.dtype).data)
+            file.flush()
+        except OSError as error:
+            why = f"{error.strerror}; set TMPDIR to a folder with space"
+            raise LikewiseError(f"cannot keep the rows of {name} in {tempfile.gettempdir()}: {why}") from error
+        n += len(rows)
+    if first is None or not n:
+        raise LikewiseError(f"{name} gives no row: expected blocks of shape (rows, d)")
+    array: Any = np.memmap(file, first.dtype, "r", shape=(n, first.shape[1]))
+    array.file, array.origin = file, name
+    return array
 
 
-class Source(Protocol):
-    """Rows that can be read repeatedly, always in one order."""
-
-    shape: tuple[int, int]
-    dtype: np.dtype
-
-    def blocks(self, block_rows: int) -> Blocks: ...
-    def take(self, rows: np.ndarray) -> np.ndarray: ...
-    def place(self, row: int) -> str: ...
+def _checked_block(name: str, block: Any, first: np.ndarray | None) -> np.ndarray:
+    """A block as an array, of the width of the first and of a type that its type can hold."""
+    rows = block if sp.issparse(block) else np.asarray(block)
+    if sp.issparse(rows) or rows.ndim != 2 or rows.shape[1] == 0 or rows.dtype.kind not in "biuf":
+        raise LikewiseError(
+            f"{name} gives a block of type {type(block).__name__}, {rows.dtype}, and shape {rows.shape}; "
+            "expected dense rows of numbers"
+        )
+    if first is not None and (rows.shape[1] != first.shape[1] or not np.can_cast(rows.dtype, first.dtype)):
+        raise LikewiseError(
+            f"{name} gives a block of {rows.shape[1]} columns and type {rows.dtype} after one of {first.shape[1]} "
+            f"and {first.dtype}; expected blocks of one kind"
+        )
+    return rows
 
 
 def read_ahead(jobs: Iterator[Callable[[], Any]]) -> Iterator[Any]:
@@ -209,11 +207,3 @@ def check_finite(rows: np.ndarray, first: int, place: Callable[[int], str]) -> N
     bad = np.flatnonzero(~np.isfinite(rows).all(axis=1))
     if len(bad):
         raise LikewiseError(f"{place(first + int(bad[0]))} holds NaN or infinity: every value must be finite")
-
-
-def _checked_block(block: Any, width: int | None) -> np.ndarray:
-    rows = np.asarray(block)
-    if rows.ndim != 2 or rows.dtype.kind not in "biuf" or (width is not None and rows.shape[1] != width):
-        shape = "(rows, d)" if width is None else f"(rows, {width})"
-        raise LikewiseError(f"X gives a block of shape {rows.shape} and type {rows.dtype}: expected numbers, {shape}")
-    return rows

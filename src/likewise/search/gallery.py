@@ -11,12 +11,11 @@ import mmap
 import os
 import re
 import shutil
-import tempfile
 import time
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import IO, Any, BinaryIO, Self
+from typing import Any, BinaryIO, Self
 
 import numpy as np
 import scipy.sparse as sp
@@ -26,8 +25,8 @@ from likewise.errors import LikewiseError
 from likewise.learn.base import SimilarityModel
 from likewise.learn.engines.opening import is_blocks
 from likewise.rows import Table, read_table
-from likewise.rows.parquet import ParquetRows, is_parquet, streamed_parquet
-from likewise.rows.sources import check_finite
+from likewise.rows.parquet import is_parquet, streamed_parquet
+from likewise.rows.sources import check_finite, spooled
 from likewise.rows.store import EXTRACTOR, FeatureStore, Item, escape, is_store
 from likewise.search.approximate import BLOCK, suited_lists, training_rows, untrained
 from likewise.search.items import Items, as_items
@@ -35,7 +34,7 @@ from likewise.search.rank import in_float
 from likewise.utils.files import atomic_write, make_folder, reserve
 from likewise.utils.progress import progress_bar
 
-__all__ = ["EXTRACTOR", "GalleryRows", "as_gallery", "embedded", "in_float", "lengths", "spooled", "write_rows"]
+__all__ = ["EXTRACTOR", "GalleryRows", "as_gallery", "embedded", "in_float", "lengths", "write_rows"]
 
 _BLOCK = 4096  # rows transformed at a time: a kernel needs room for rows × landmarks
 
@@ -68,8 +67,10 @@ def as_gallery(
         return GalleryRows(source.features, items_of_store(source), source.root, extractor, source.extractor_file)
     if isinstance(source, Table):
         items = as_items(source, source.X.shape[0])
-        return GalleryRows(_rows_of(source.X, probe), items, _root(items, Path(source.source)))
-    raw = spooled(source, probe) if is_blocks(source) else _checked(source)
+        return GalleryRows(_checked(source.X), items, _root(items, Path(source.source)))
+    if is_blocks(source):
+        source = spooled(source, "gallery", lambda row: probe(in_float(row)))
+    raw = _checked(source)
     return GalleryRows(raw, as_items(None, len(raw)))
 
 
@@ -78,13 +79,6 @@ def _root(items: Items, source: Path) -> Path | None:
     some = next((path for path in (() if items.paths is None else items.paths) if path), None)
     folders = (source.parent.resolve(), Path.cwd())
     return None if some is None else next((folder for folder in folders if (folder / some).is_file()), None)
-
-
-def _rows_of(X: Any, probe: Callable[[np.ndarray], object]) -> np.ndarray:
-    """Rows of a table; those of a Parquet file go to a temporary file, block by block."""
-    if isinstance(X, ParquetRows):
-        return spooled(lambda: (rows for _, rows in X.blocks(_BLOCK)), probe)
-    return _checked(X)
 
 
 def items_of_store(store: FeatureStore) -> Items:
@@ -154,55 +148,6 @@ def write_rows(file: BinaryIO, raw: np.ndarray) -> None:
     )
     for _, rows in _blocks(raw):
         file.write(np.ascontiguousarray(rows).data)
-
-
-def spooled(blocks: Any, probe: Callable[[np.ndarray], object] = lambda rows: None) -> np.ndarray:
-    """Blocks of rows, from an iterable or a function that returns one, as a memmap of an anonymous temporary file.
-
-    `probe` is called with the first row before the others are read, so that a wrong width is reported at once.
-    """
-    file: IO[bytes] = tempfile.TemporaryFile(prefix="likewise-")  # noqa: SIM115 (its map is what is kept)
-    with file:
-        n, dtype, width = 0, np.dtype(np.float32), 0
-        for rows in _checked_blocks(blocks() if callable(blocks) else blocks):
-            if not n:
-                probe(in_float(rows[:1]))
-                dtype, width = rows.dtype, rows.shape[1]
-            _append(file, rows.astype(dtype, copy=False))
-            n += len(rows)
-        if not n:
-            raise LikewiseError("gallery gives no row: expected blocks of shape (rows, d)")
-        return np.memmap(file, dtype=dtype, mode="r", shape=(n, width))
-
-
-def _checked_blocks(blocks: Iterable[Any]) -> Iterator[np.ndarray]:
-    """The blocks that are not empty, all of the width of the first and of a type that its type can hold."""
-    first: np.ndarray | None = None
-    for given in blocks:
-        rows = given if sp.issparse(given) else np.asarray(given)
-        if sp.issparse(rows) or rows.ndim != 2 or rows.dtype.kind not in "biuf":
-            raise LikewiseError(
-                f"gallery gives a block of type {type(given).__name__}, {rows.dtype}, and shape {rows.shape}; "
-                "expected dense rows of numbers"
-            )
-        if first is not None and (rows.shape[1] != first.shape[1] or not np.can_cast(rows.dtype, first.dtype)):
-            raise LikewiseError(
-                f"gallery gives a block of {rows.shape[1]} columns and type {rows.dtype} after one of {first.shape[1]} "
-                f"and {first.dtype}; expected blocks of one kind"
-            )
-        first = rows[:0] if first is None else first
-        if len(rows):
-            yield rows
-
-
-def _append(file: IO[bytes], rows: np.ndarray) -> None:
-    try:
-        file.write(np.ascontiguousarray(rows).data)
-        file.flush()
-    except OSError as error:
-        raise LikewiseError(
-            f"cannot keep the raw rows in {tempfile.gettempdir()}: {error.strerror}; set TMPDIR to a folder with space"
-        ) from error
 
 
 def _blocks(raw: np.ndarray) -> Iterator[tuple[slice, np.ndarray]]:

@@ -15,7 +15,7 @@ from likewise.errors import LikewiseError
 from likewise.learn.engines.memory import BlockedEngine, block_columns, block_sums, labelled_block, merged_columns
 from likewise.learn.maths.engine import Against, Columns, Maker, RowBlock, Task
 from likewise.learn.maths.passes import PassColumns
-from likewise.rows.sources import Source, check_finite, read_ahead, read_exactly, working_dtype
+from likewise.rows.sources import NpyFile, check_finite, read_ahead, read_exactly, working_dtype
 from likewise.utils.threads import Arrays, added
 
 DEFAULT_LIMIT = 1_000_000_000
@@ -63,7 +63,7 @@ class MemoryBudget:
 
 
 class DiskEngine(BlockedEngine):
-    """Labelled rows of a `Source`, within a memory limit.
+    """Labelled rows of a file, within a memory limit.
 
     Blocks are visited in the order of the file and sorted by label one by one, so that pairs of one label are still
     rectangles of a tile.
@@ -71,7 +71,7 @@ class DiskEngine(BlockedEngine):
 
     def __init__(
         self,
-        source: Source,
+        source: NpyFile,
         codes: np.ndarray,
         n_classes: int,
         weights: np.ndarray | None = None,

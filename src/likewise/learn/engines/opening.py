@@ -14,9 +14,9 @@ from likewise.learn.engines.disk import DEFAULT_LIMIT, DiskEngine, in_bytes
 from likewise.learn.engines.memory import MemoryEngine
 from likewise.learn.maths.engine import Engine
 from likewise.learn.maths.labels import encode_labels, row_weights, with_every_label
-from likewise.rows.parquet import ParquetRows, is_parquet, streamed_parquet
+from likewise.rows.parquet import is_parquet, streamed_parquet
 from likewise.rows.reading import read_table
-from likewise.rows.sources import BlockStream, NpyFile
+from likewise.rows.sources import NpyFile, spooled
 from likewise.rows.store import FeatureStore, is_store, read_rows
 from likewise.rows.table import Table, tidy_labels
 from likewise.utils.arrays import check_magnitude, is_foreign, to_host
@@ -144,9 +144,7 @@ def is_out_of_core(X: Any) -> bool:
         return NpyFile.of_memmap(X) is not None
     if _is_numpy(X):
         return False
-    return (
-        isinstance(X, str | os.PathLike | NpyFile | ParquetRows | FeatureStore | Table) or _is_dask(X) or is_blocks(X)
-    )
+    return isinstance(X, str | os.PathLike | NpyFile | FeatureStore | Table) or _is_dask(X) or is_blocks(X)
 
 
 def _with_labels(X: Any, y: Any) -> tuple[Any, Any]:
@@ -185,26 +183,27 @@ def _distant_rows(X: Any, y: Any, sample_weight: Any, memory_limit: Any, has_own
 
 
 def _labelled_source(X: Any, y: Any, sample_weight: Any, has_own_labels: bool) -> tuple[Any, Labels]:
-    """Where the rows are (a `Source`, or a dask array), and their labels."""
+    """Where the rows are (a file, or a dask array), and their labels."""
     if y is None:
         raise LikewiseError("y is None, and X brings no labels of its own: give one label per row")
     y = np.asarray(y.compute() if _is_dask(y) else to_host(y))
     if y.ndim != 1:
         raise LikewiseError(f"y has shape {y.shape}: expected one label per row")
-    source = _source(X, len(y))
+    source = _source(X)
     if source.shape[0] != len(y):
         raise LikewiseError(f"X has {source.shape[0]} rows and y {len(y)} labels: expected one per row")
     return source, _labels(y, sample_weight, has_own_labels)
 
 
-def _source(X: Any, n: int) -> Any:
+def _source(X: Any) -> Any:
+    X = spooled(X) if is_blocks(X) else X
     if isinstance(X, np.memmap):
         return NpyFile.of_memmap(X)
     if _is_dask(X):
         from likewise.learn.engines.dask import whole_rows
 
         return whole_rows(X)
-    return BlockStream(X, n) if is_blocks(X) else X
+    return X
 
 
 def _labels(y: np.ndarray, sample_weight: Any, from_file: bool) -> Labels:
