@@ -23,6 +23,7 @@ import numpy as np
 from sklearn.datasets import load_breast_cancer, load_wine
 from sklearn.decomposition import PCA, TruncatedSVD
 
+from benchmarks.fashion_mnist import load_fashion_mnist
 from likewise.errors import LikewiseError
 from likewise.paper.datasets import load_dataset
 from likewise.utils.files import atomic_write
@@ -54,9 +55,9 @@ def _digits() -> tuple[np.ndarray, np.ndarray]:
 
 
 def fashion() -> tuple[np.ndarray, np.ndarray]:
-    data = load_dataset("fashion-mnist")
-    rows = drawn(len(data.y), 10_000)
-    return PCA(200, random_state=0).fit_transform(data.X[rows]), data.y[rows]
+    X, y = load_fashion_mnist()
+    rows = drawn(len(y), 10_000)
+    return PCA(200, random_state=0).fit_transform(X[rows]), y[rows]
 
 
 def newsgroups() -> tuple[np.ndarray, np.ndarray]:

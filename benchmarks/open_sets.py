@@ -20,8 +20,9 @@ from sklearn.datasets import load_digits
 from sklearn.decomposition import PCA, TruncatedSVD
 
 from benchmarks.comparisons import drawn
+from benchmarks.fashion_mnist import load_fashion_mnist
 from likewise.errors import LikewiseError
-from likewise.paper.datasets import FASHION, load_dataset
+from likewise.paper.datasets import load_dataset
 from likewise.pictures import make_extractor
 from likewise.rows import read_table
 from likewise.utils.files import atomic_write, make_folder
@@ -147,9 +148,9 @@ def newsgroups(words: float = 1.0) -> Rows:
 
 
 def _fashion() -> Rows:
-    dataset = load_dataset("fashion-mnist", os.environ.get("FASHION_MNIST", FASHION))
-    rows = drawn(len(dataset.y), ROWS)
-    return PCA(200, random_state=0).fit_transform(dataset.X[rows]), dataset.y[rows]
+    X, y = load_fashion_mnist()
+    rows = drawn(len(y), ROWS)
+    return PCA(200, random_state=0).fit_transform(X[rows]), y[rows]
 
 
 SETS: dict[str, Callable[[], Rows]] = {

@@ -21,13 +21,13 @@ from sklearn.preprocessing import normalize
 from sklearn.utils import gen_batches
 
 from benchmarks.__main__ import show
+from benchmarks.fashion_mnist import load_fashion_mnist
 from benchmarks.measure import mark_memory, peak_resident
 from likewise.evaluate import mean_average_precision
 from likewise.learn.engines.memory import MemoryEngine
 from likewise.learn.maths.kernel_ridge import ExactKernel, LandmarkKernel, RegressionFactory, class_target
 from likewise.learn.maths.kernels import Features, UnitRows
 from likewise.learn.maths.setting import Setting
-from likewise.paper.datasets import load_dataset
 
 ROWS = (2_000, 5_000, 10_000, 15_000, 25_000, 50_000)
 N_TEST = 3_000
@@ -104,9 +104,9 @@ def _landmarks(unit: UnitRows) -> Features:
 
 def measured(way: str, n: int) -> dict[str, float]:
     """Seconds, bytes and mAP of one fit, in this process."""
-    data = load_dataset("fashion-mnist")
-    chosen = np.random.default_rng(0).permutation(len(data.y))[: n + N_TEST]
-    X, codes = normalize(data.X[chosen].astype(np.float32)), np.unique(data.y[chosen], return_inverse=True)[1]
+    X, y = load_fashion_mnist()
+    chosen = np.random.default_rng(0).permutation(len(y))[: n + N_TEST]
+    X, codes = normalize(X[chosen]), np.unique(y[chosen], return_inverse=True)[1]
     unit = UnitRows(MemoryEngine(X[:n], codes[:n], 10))
     before, began = mark_memory(), time.process_time()
     images = WAYS[way](unit)

@@ -62,7 +62,7 @@ MODELS: list[SimilarityModel] = [
     NCA(grid=(0.3, 1.0), max_iter=3),
     OASIS(n_steps=500),
     FRML(rank=3, n_iter=20, grid=(0.1, 1.0)),
-    LMNN(rank=3, n_rounds=2, n_iter=4, k=2, n_pilot=1),
+    LMNN(rank=3, n_rounds=2, n_iter=4, k=2),
 ]
 if find_spec("torch"):
     MODELS.append(NeuralHead(n_hidden=20, scale=8.0, steps=(5, 10)))

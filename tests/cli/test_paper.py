@@ -14,8 +14,7 @@ from likewise.rows import FeatureStore
 @pytest.mark.parametrize(
     ("words", "message"),
     [
-        (["nothing"], "DATASET 'nothing' is neither known nor a path: expected caltech101, imagenet50"),
-        (["caltech101"], "caltech101 needs PATH: a folder of pictures"),
+        (["nothing"], "DATASET 'nothing' is neither digits nor a path: expected a feature store or a table"),
         (["digits", "--methods", "SLR,Nope"], "--methods: unknown method 'Nope'; expected some of Euclid, LMNN"),
         (["digits", "--splits", "0"], "--splits 0: expected 1 or more"),
         (["digits", "--only", "table7"], "--only 'table7': unknown experiment table7; expected table1, table2, table3"),

@@ -58,7 +58,7 @@ ESTIMATORS: dict[str, Callable[[], SimilarityModel]] = {
     "nca": lambda: b.NCA(grid=(0.3, 1.0), max_iter=3),
     "oasis": lambda: b.OASIS(n_steps=200),
     "frml": lambda: b.FRML(rank=3, n_iter=10, grid=(0.1, 1.0)),
-    "lmnn": lambda: b.LMNN(rank=3, n_rounds=2, n_iter=3, k=2, n_pilot=1),
+    "lmnn": lambda: b.LMNN(rank=3, n_rounds=2, n_iter=3, k=2),
 }
 if find_spec("torch"):
     ESTIMATORS["neural"] = lambda: b.NeuralHead(n_hidden=8, scale=8.0, steps=(3, 6))

@@ -177,7 +177,7 @@ OVER_AN_INPUT = [
 def test_no_verb_writes_over_an_input(inputs: Path, command: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(inputs)
     if command.startswith(("demo", "paper")):
-        fill(inputs, "report.html")
+        fill(inputs, "strips.png" if command.startswith("demo") else "report.html")
     if command.startswith("features"):
         (inputs / "photos").mkdir()
         Image.new("RGB", (8, 8)).save(inputs / "photos" / "a.png")

@@ -1,4 +1,4 @@
-"""`likewise demo`: learn on real pictures or on digits, compare methods, show results before and after."""
+"""`likewise demo`: learn from labelled pictures and from digits, and show how results change."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ METHODS = {
 }
 BEFORE, AFTER = "cosine", "SimilarityLearner"
 _MARK = ".likewise-demo"  # a folder that has it is ours: its files may be replaced
-_FILES = ("strips.png", "report.html", "demo.likewise")
+_FILES = ("strips.png", "demo.likewise")
 _SHOWN = 6  # queries in the picture
 _LEAST = 10  # pictures of a class: three of them are then held out, so that each has two others to find
 _VARIANT = re.compile(r"_(mirror|flip|mirror_flip)$")
@@ -49,8 +49,6 @@ def demo(
         ),
     ] = None,
     digits: Annotated[bool, Option("--digits", help="Handwritten digits only; needs no files.")] = False,
-    open_: Annotated[bool, Option("--open", help="Open the page with the pictures in the browser.")] = False,
-    port: Annotated[int, Option(help="Port of that page; 0 picks a free one.", min=0, max=65535)] = 8000,
     seed: Annotated[int, Option(help="Seed of the split and of the queries shown.", min=0)] = 0,
     as_json: AsJson = False,
 ) -> None:
@@ -60,61 +58,54 @@ def demo(
     are their folders. 30 % are held out: they are what is measured and shown. Without pictures the demo runs on the
     handwritten digits of scikit-learn.
 
-    Writes [bold]strips.png[/bold] (the results of a few queries before and after learning), [bold]report.html[/bold]
-    (one self-contained page), [bold]demo.likewise[/bold] (the learned model) and, of pictures, their features and an
-    [bold].index[/bold] of all of them, which likewise serve, or --open, shows as a page to search and teach.
+    Writes [bold]strips.png[/bold] (the results of a few queries before and after learning), [bold]demo.likewise[/bold]
+    (the learned model) and, of pictures, their features and an [bold].index[/bold] of all of them, which likewise serve
+    shows as a page to search and teach. likewise compare --output writes a report of such a comparison.
 
     [bold]Examples[/bold]
 
     \b
       likewise demo
-      likewise demo --pictures /usr/share/tuxpaint/stamps --open
+      likewise demo --pictures /usr/share/tuxpaint/stamps
       likewise demo --digits --output /tmp/demo --seed 3
       likewise demo --json
     """
-    folder = _folder(pictures, digits, open_)
+    if digits and pictures:
+        raise LikewiseError("--digits and --pictures exclude each other: expected one")
+    folder = pictures or STAMPS
+    if not digits and pictures is None and not STAMPS.is_dir():
+        note(f"no pictures: {STAMPS} (Debian's tuxpaint-stamps-default) does not exist; the demo runs on digits")
+        digits = True
     make_folder(output)  # before learning, so that a wrong path is reported at once
-    names = [*_FILES, *([] if folder is None else [f"{_name(folder)}.csv"])]
+    names = [*_FILES, *([] if digits else [f"{_name(folder)}.csv"])]
     taken = [name for name in names if (output / name).exists()]
     if taken and not any((output / mark).is_file() for mark in (_MARK, "demo.likewise")):
         raise LikewiseError(f"{output} has a {taken[0]} already: choose another folder with --output")
     atomic_write(output / _MARK, b"This folder was made by likewise demo.\n")
-    store = None if folder is None else _extracted(folder, output, insisted=bool(pictures or open_))
-    runs = [] if store is None else [_of_pictures(store, seed)]
-    runs.append(_of_digits(seed))
-    words = ["demo", "--digits"] if store is None else ["demo", "--pictures", str(folder)]
-    command = shlex.join(["likewise", *words, "--output", str(output), "--seed", str(seed)])
+    store = None if digits else _extracted(folder, output, insisted=pictures is not None)
+    runs = [*([] if store is None else [_of_pictures(store, seed)]), _of_digits(seed)]
     image, caption = _strips(runs[0], seed)
-    files = _write(runs, image, caption, output, command)
+    from likewise.utils.reporting.pictures import write_png
+
+    after, files = runs[0].outcome(AFTER), {name: output / name for name in _FILES}
+    write_png(files["strips.png"], image)
+    after.runs[0].model.save(files["demo.likewise"], {"mAP": after.score})
     if store is not None:
         from likewise.search import Index
 
         with working("indexing all pictures"):
-            index = Index.build(runs[0].outcome(AFTER).runs[0].model, store, n_neighbors="auto")
+            index = Index.build(after.runs[0].model, store, n_neighbors="auto")
             files["index"] = index.save(store.path.with_suffix(".index"))
     if as_json:
         figures = {run.noun: run.standing.to_dict() for run in runs[1:]}
         written = {name: str(path) for name, path in files.items()}
         emit_json({"data": runs[0].noun, "caption": caption, **runs[0].standing.to_dict(), **figures, "files": written})
     else:
-        _show(runs, files)
-    if open_:
-        from likewise.cli.serve import serve
-
-        serve(files["index"], port=port)
+        _show(runs, caption, files)
 
 
-def _folder(pictures: Path | None, digits: bool, open_: bool) -> Path | None:
-    """The folder of pictures to use; None for digits, with a note if there are no pictures."""
-    if digits and (pictures or open_):
-        raise LikewiseError(f"--digits and --{'pictures' if pictures else 'open'} exclude each other: expected one")
-    if digits or pictures is not None or STAMPS.is_dir():
-        return None if digits else pictures or STAMPS
-    missing = f"{STAMPS} (Debian's tuxpaint-stamps-default) does not exist"
-    if open_:
-        raise LikewiseError(f"--open needs pictures, and {missing}: give a folder with --pictures")
-    note(f"no pictures: {missing}; the demo runs on handwritten digits")
-    return None
+def _name(folder: Path) -> str:
+    return folder.resolve().name or "pictures"
 
 
 # -- The data ---------------------------------------------------------------------------------------------------------
@@ -126,27 +117,23 @@ class DemoRun:
 
     noun: str
     standing: Standing
-    blocks: list[Any]
     X: Any
     y: np.ndarray
     image: Callable[[int], Any]
     places: tuple[int, ...]
-    about: str
 
     def outcome(self, label: str) -> Outcome:
         return next(outcome for outcome in self.standing.outcomes if outcome.label == label)
 
 
-def _compared(noun: str, X: Any, y: np.ndarray, image: Any, places: tuple[int, ...], about: str, seed: int) -> DemoRun:
+def _compared(noun: str, X: Any, y: np.ndarray, image: Any, places: tuple[int, ...], seed: int) -> DemoRun:
     from likewise.rivals.compare import compare
-    from likewise.rivals.compare.rendering import blocks, circumstances
 
     with working(f"learning on 70 % of the {noun}"):
         options: dict[str, Any] = {"unseen": False, "mixed": False, "max_rows": None, "keep_models": True}
         comparison = compare(X, y, methods=METHODS[noun], random_state=seed, **options)
     assert comparison.seen is not None
-    parts = [*blocks(comparison), circumstances(comparison)]
-    return DemoRun(noun, comparison.seen, parts, X, y, image, places, about)
+    return DemoRun(noun, comparison.seen, X, y, image, places)
 
 
 def _of_digits(seed: int) -> DemoRun:
@@ -154,12 +141,8 @@ def _of_digits(seed: int) -> DemoRun:
 
     X, y = load_digits(return_X_y=True)
     images = np.rint(255 - X.reshape(-1, 8, 8) * (255 / 16)).astype(np.uint8)  # dark on white
-    about = (
-        "The digits of scikit-learn, 8 x 8 pixels, not preprocessed. Raw pixels find near-duplicates first and lose "
-        "the digit further down, which P@1 rewards and mAP does not."
-    )
     # A held-out digit has about 53 others of its class: these places show the whole of a good ranking.
-    return _compared("digits", X, y, images.__getitem__, (1, 2, 3, 5, 10, 20, 30, 40, 50), about, seed)
+    return _compared("digits", X, y, images.__getitem__, (1, 2, 3, 5, 10, 20, 30, 40, 50), seed)
 
 
 def _of_pictures(store: FeatureStore, seed: int) -> DemoRun:
@@ -169,18 +152,11 @@ def _of_pictures(store: FeatureStore, seed: int) -> DemoRun:
 
     names = np.array([item.label for item in store.items])
     labelled = np.flatnonzero(names != "")
-    n_classes, few = len(set(names[labelled])), len(store) - len(labelled)
-    about = (
-        f"{len(store):,} pictures became rows of {store.features.shape[1]:,} features by EfficientNet-Lite0. Their "
-        f"labels are their folders, {n_classes} of them with {_LEAST} pictures or more; {few:,} in smaller folders "
-        "have no label and take no part."
-    )
 
     def image(row: int) -> Any:
         return shrink(load_image(store.image_path(labelled[row]), 96), 192)
 
-    X, y = store.features[labelled], names[labelled]
-    return _compared("pictures", X, y, image, (1, 2, 3, 4, 5, 6, 7, 8), about, seed)
+    return _compared("pictures", store.features[labelled], names[labelled], image, (1, 2, 3, 4, 5, 6, 7, 8), seed)
 
 
 def _extracted(folder: Path, output: Path, insisted: bool) -> FeatureStore | None:
@@ -220,10 +196,6 @@ def _extracted(folder: Path, output: Path, insisted: bool) -> FeatureStore | Non
     return FeatureStore.open(store)
 
 
-def _name(folder: Path) -> str:
-    return folder.resolve().name or "pictures"
-
-
 def folder_labels(paths: Sequence[str]) -> list[str]:
     """The first two folders of each path, as animals/birds; "" where fewer than ten pictures share them."""
     labels = ["/".join(path.split("/")[:-1][:2]) for path in paths]
@@ -232,28 +204,6 @@ def folder_labels(paths: Sequence[str]) -> list[str]:
 
 
 # -- The results ------------------------------------------------------------------------------------------------------
-
-
-def _write(runs: list[DemoRun], image: Image, caption: str, folder: Path, command: str) -> dict[str, Path]:
-    """Write `strips.png`, `report.html` and `demo.likewise`."""
-    from likewise.utils.reporting.pictures import write_png
-    from likewise.utils.reporting.report import Block, Code, Heading, Picture, Text, to_html
-
-    files = {name: folder / name for name in _FILES}
-    main, standing = runs[0], runs[0].standing
-    before, after = main.outcome(BEFORE), main.outcome(AFTER)
-    lead = (
-        f"{AFTER} learned a similarity from {standing.n_train:,} labelled {main.noun}. On {standing.n_test:,} others "
-        f"that it has never seen, its mean average precision is {after.score:.3f}; the cosine of the "
-        f"raw features reaches {before.score:.3f}."
-    )
-    blocks: list[Block] = [Heading("Before and after"), Picture(write_png(files["strips.png"], image), caption)]
-    for run in runs:
-        blocks += [Heading(run.noun.capitalize()), Text(run.about), *run.blocks]
-    page = to_html("likewise demo", lead, [*blocks, Heading("Reproduce"), Code(command)])
-    atomic_write(files["report.html"], page.encode("utf-8", "backslashreplace"))
-    after.runs[0].model.save(files["demo.likewise"], {"mAP": after.score})
-    return files
 
 
 def _strips(run: DemoRun, seed: int) -> tuple[Image, str]:
@@ -290,7 +240,7 @@ def _strips(run: DemoRun, seed: int) -> tuple[Image, str]:
     return picture, caption
 
 
-def _show(runs: list[DemoRun], files: dict[str, Path]) -> None:
+def _show(runs: list[DemoRun], caption: str, files: dict[str, Path]) -> None:
     for run in runs:
         standing, n_labels = run.standing, len(set(run.y.tolist()))
         counts = f"{standing.n_train:,} to learn from and {standing.n_test:,} held out, which rank each other"
@@ -298,6 +248,7 @@ def _show(runs: list[DemoRun], files: dict[str, Path]) -> None:
         figures = [(o.label, o.score, o.figures["P@1"], o.seconds) for o in standing.outcomes]
         rows = [[label, *(f"{value:.3f}" for value in values)] for label, *values in figures]
         print_table(("method", "mAP", "P@1", "seconds"), rows)
+    say(caption)
     for path in files.values():
         say(f"wrote {path}")
     if "index" in files:

@@ -36,16 +36,13 @@ def paper(
         int | None, Option("--components", help="PCA components, 0 for no PCA. [dim]Default: 1000, text 300.[/]", min=0)
     ] = None,
     normalize: Annotated[bool, Option("--normalize/--no-normalize", help="Scale rows to unit length.")] = True,
-    extractor: Annotated[str, Option(help="For a folder of pictures: llc or efficientnet-lite0.")] = "llc",
     seed: Annotated[int, Option(help="Seed of the splits and of all methods.", min=0)] = 0,
     as_json: AsJson = False,
 ) -> None:
     """Run the experiments of the paper: all rivals, tables and figures.
 
-    DATASET is caltech101, imagenet50, fashion-mnist, digits, newsgroups20, or the path of any feature store or table.
-    caltech101 and imagenet50 need PATH, a folder of pictures (one folder per class) or a feature store; newsgroups20
-    needs PATH, an .npz file; fashion-mnist needs PATH, the folder of its files, unless the Debian package
-    dataset-fashion-mnist is installed; digits needs no PATH.
+    DATASET is digits, which needs no files, or the path of a feature store or table with labels. Before a PATH it is a
+    name for the report: caltech101 and imagenet50 bring the settings and the published figures of the paper.
 
     Writes [bold]report.md[/bold], [bold]report.html[/bold], [bold]cells.csv[/bold] and the figures to the output
     folder. Every result is stored at once; a killed run is resumed with --resume.
@@ -66,7 +63,7 @@ def paper(
 
         run = prepare(
             dataset, path, output, quick=quick, methods=methods, splits=splits, resume=resume, only=only,
-            extractor=extractor, command=shlex.join(["likewise", *sys.argv[1:]]), rank=rank, n_iter=iterations,
+            command=shlex.join(["likewise", *sys.argv[1:]]), rank=rank, n_iter=iterations,
             components=components, normalize=normalize, seed=seed,
         )  # fmt: skip
     if run.journal.damaged:

@@ -126,7 +126,16 @@ def _reduction(X: Any, fit_on: np.ndarray, settings: ProtocolSettings) -> Callab
 
 def describe(protocol: Protocol) -> list[str]:
     """The protocol in words, one paragraph each for the features, our methods, the rivals and the seeds."""
-    settings, budget = protocol.settings, protocol.budget
+    settings, budget, X = protocol.settings, protocol.budget, protocol.data.X
+    features = f"Features are used as they are, {X.shape[1]:,} columns."
+    if settings.components is not None and X.shape[1] > settings.components:
+        method = "TruncatedSVD" if sp.issparse(X) else "PCA"
+        features = (
+            f"Features are reduced from {X.shape[1]:,} to {settings.components:,} columns by {method}, learned from "
+            f"{'the training rows' if settings.pca_on == 'train' else 'all rows'}."
+        )
+    if settings.normalize:
+        features += " Rows are then scaled to unit length for all methods, so Euclidean distance and cosine rank alike."
     ours = (
         f"SLR and its variants are as in the paper: its starts, no ridge, rank {settings.rank}, T = {settings.n_iter}, "
         f"δ1 = {settings.margins[0]:g} and δ2 = {settings.margins[1]:g}."
@@ -140,17 +149,4 @@ def describe(protocol: Protocol) -> list[str]:
         f"The seed of split s = 0, 1, … is ({settings.seed}, s), that of a method on it {settings.seed} + s. Standard "
         "deviations are sample standard deviations (n - 1). cells.csv has all figures of this report."
     )
-    if protocol.is_small:
-        seeds += " The matrices are small: BLAS ran on one thread."
-    scaled = "Rows are then scaled to unit length for all methods, so Euclidean distance and cosine rank alike."
-    scaling = scaled if settings.normalize else "Rows are not scaled."
-    return [f"{_reduction_in_words(protocol.data.X, settings)} {scaling}", ours, rivals, seeds]
-
-
-def _reduction_in_words(X: Any, settings: ProtocolSettings) -> str:
-    d, wanted = X.shape[1], settings.components
-    if wanted is None or d <= wanted:
-        return f"Features are used as they are, {d:,} columns."
-    method = "TruncatedSVD" if sp.issparse(X) else "PCA"
-    learned = "the training rows" if settings.pca_on == "train" else "all rows"
-    return f"Features are reduced from {d:,} to {wanted:,} columns by {method}, learned from {learned}."
+    return [features, ours, rivals, seeds]

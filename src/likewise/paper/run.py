@@ -81,7 +81,6 @@ def prepare(
     splits: int | None = None,
     resume: bool = False,
     only: str | None = None,
-    extractor: str = "llc",
     command: str = "",
     **settings: Any,
 ) -> PaperRun:
@@ -90,7 +89,7 @@ def prepare(
         raise MissingExtraError("drawing the figures of the paper", "paper")
     experiments = _experiments_from(only)
     folder = Path(output) if output is not None else Path(f"paper-{Path(dataset).name.removesuffix('.features')}")
-    data = load_dataset(dataset, None if path is None else Path(path), folder, extractor)
+    data = load_dataset(dataset, None if path is None else Path(path))
     fields = {**_DATA_SETTINGS.get(data.name, {}), **({"components": _QUICK_COMPONENTS} if quick else {})}
     fields |= {key: value for key, value in settings.items() if value is not None}
     if fields.get("components") == 0:

@@ -161,30 +161,7 @@ class SearchedLinear(LinearBaseline):
 
 
 @estimator
-class _Whitener(SearchedLinear):
-    """Map rows through a shrunk inverse square root of a covariance."""
-
-    _grids: ClassVar[dict[str, str]] = {"shrinkage": "grid"}
-    _parameter_constraints: ClassVar[dict[str, Any]] = {"metric": [StrOptions({"cosine", "distance"})]}
-
-    shrinkage: float | str = "auto"
-    normalize: bool = True
-    metric: str = "cosine"
-    grid: tuple[float, ...] = (0.1, 0.001, 0.01, 0.03, 0.3, 0.5, 0.7, 0.9, 1.0)
-    random_state: Any = None
-    holdout: str = "rows"
-
-    def _metric(self, n_classes: int) -> str:
-        return self.metric
-
-    def _map(self, rows: CentredRows) -> Callable[[float], np.ndarray]:
-        return partial(whitener, self._covariance(rows))
-
-    def _covariance(self, rows: CentredRows) -> Eigen:
-        raise NotImplementedError
-
-
-class Whitening(_Whitener):
+class Whitening(SearchedLinear):
     """PCA-whitening of (unit) rows, compared by cosine.
 
     Parameters
@@ -204,11 +181,24 @@ class Whitening(_Whitener):
         What is held out for the search; "classes" for galleries of classes that are not in training.
     """
 
-    def _covariance(self, rows: CentredRows) -> Eigen:
-        return rows.covariance()
+    _grids: ClassVar[dict[str, str]] = {"shrinkage": "grid"}
+    _parameter_constraints: ClassVar[dict[str, Any]] = {"metric": [StrOptions({"cosine", "distance"})]}
+
+    shrinkage: float | str = "auto"
+    normalize: bool = True
+    metric: str = "cosine"
+    grid: tuple[float, ...] = (0.1, 0.001, 0.01, 0.03, 0.3, 0.5, 0.7, 0.9, 1.0)
+    random_state: Any = None
+    holdout: str = "rows"
+
+    def _metric(self, n_classes: int) -> str:
+        return self.metric
+
+    def _map(self, rows: CentredRows) -> Callable[[float], np.ndarray]:
+        return partial(whitener, rows.covariance())
 
 
-class RCA(_Whitener):
+class RCA(Whitening):
     """Relevant component analysis: whitening by the covariance within classes.
 
     With the cosine, the default here, it is known as within-class covariance normalisation (WCCN); with
@@ -216,8 +206,8 @@ class RCA(_Whitener):
     `Whitening`.
     """
 
-    def _covariance(self, rows: CentredRows) -> Eigen:
-        return rows.covariance_within()
+    def _map(self, rows: CentredRows) -> Callable[[float], np.ndarray]:
+        return partial(whitener, rows.covariance_within())
 
 
 @estimator

@@ -25,7 +25,7 @@ COUNT = Interval(Integral, 1, None, closed="left")
 _POSITIVE = Interval(Real, 0, None, closed="neither")
 _NOT_NEGATIVE = Interval(Real, 0, None, closed="left")
 _SHARE = Interval(Real, 0, 1, closed="both")
-_COUNTS = "batch max_iter n_hidden n_iter n_landmarks n_pilot n_rounds n_steps rank"
+_COUNTS = "batch max_iter n_hidden n_iter n_landmarks n_rounds n_steps rank"
 
 CONSTRAINTS: dict[str, list[Any]] = {
     **{name: [COUNT] for name in _COUNTS.split()},

@@ -19,6 +19,7 @@ from likewise.utils.threads import single_threaded_blas
 
 BLOCK = 512
 N_INPUTS = 200  # principal components that NCA learns from
+PILOT_ROUNDS = 2  # of LMNN, that each setting is tried for
 MAX_IMPOSTORS = 50  # per row in a working set of LMNN, the nearest ones
 
 Back = Callable[[np.ndarray], np.ndarray]
@@ -127,7 +128,7 @@ class LMNN(_Mahalanobis):
         Target neighbours per row, 3 in the paper; fewer where the class is smaller.
     mu : float or "auto", default="auto"
         Weight of the pull against the push, .5 in the paper. "auto" for either takes the best of `grid_k` and
-        `grid_mu` on held-out training rows after `n_pilot` rounds.
+        `grid_mu` on held-out training rows after two rounds.
     n_rounds, n_iter : int
         Updates of the working set of impostors, and L-BFGS iterations after each.
     max_rows : int or None, default=10000
@@ -136,8 +137,6 @@ class LMNN(_Mahalanobis):
         Scale rows to unit length first.
     grid_k, grid_mu : sequences of int and of float
         Values of k and mu to try.
-    n_pilot : int, default=2
-        Rounds that each of them is tried for.
     random_state : int, RandomState or None, default=None
         Seed of the draws and of the holdout.
     """
@@ -153,14 +152,13 @@ class LMNN(_Mahalanobis):
     normalize: bool = True
     grid_k: tuple[int, ...] = (3, 10, 30)
     grid_mu: tuple[float, ...] = (0.5, 0.2)
-    n_pilot: int = 2
     random_state: Any = None
 
     def _map(self, X: np.ndarray, y: np.ndarray, k: int, mu: float, pilot: bool) -> np.ndarray:
         rng = generator(self.random_state)
         T = target_neighbours(X, y, k)
         L = _start(X, T, self.rank)
-        for _ in range(self.n_pilot if pilot else self.n_rounds):
+        for _ in range(PILOT_ROUNDS if pilot else self.n_rounds):
             anchors = sample_by_class(y, self.max_rows, rng)
             problem = working_set(L, X, y, T, anchors, MAX_IMPOSTORS)
             if not len(problem.impostors):

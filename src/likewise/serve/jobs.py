@@ -115,7 +115,11 @@ def public_text(text: str, folder: Path | None) -> str:
 
 
 class Job:
-    """One kind of background work: idle, running, done or failed."""
+    """One kind of background work: idle, running, done or failed.
+
+    It runs in a daemon thread: Python waits at its end for the threads of an executor, and Ctrl-C would hang until a
+    lesson is learned. What a lesson writes is written in one rename, so that nothing is half there.
+    """
 
     def __init__(self, name: str, folder: Path | None = None) -> None:
         self.name, self._folder = name, folder
@@ -123,8 +127,9 @@ class Job:
         self.error: str | None = None
         self.seconds: float | None = None
         self.count = 0
-        self._began = 0.0
-        self._thread = _Worker(name)
+        self._began, self._closed = 0.0, False
+        self._queue: queue.SimpleQueue[Callable[[], object] | None] = queue.SimpleQueue()
+        self._thread: threading.Thread | None = None
         self._lock = threading.Lock()
 
     def start(self, work: Callable[[], object], ended: Callable[[], object] = lambda: None) -> bool:
@@ -133,12 +138,24 @@ class Job:
             if self.state == "running":
                 return False
             self.state, self.error, self.seconds, self._began = "running", None, None, time.perf_counter()
-        self._thread.submit(partial(self._run, work, ended))
+        self.submit(partial(self._run, work, ended))
         return True
 
     def submit(self, work: Callable[[], object]) -> None:
-        """Prepare the next run in the same thread, without a state; a failure will show in that run."""
-        self._thread.submit(work)
+        """Do this after all before it, without a state; a failure will show in the next run."""
+        if self._closed:
+            raise RuntimeError(f"{self.name} is closed")
+        self._queue.put(work)
+        with self._lock:
+            if self._thread is None:
+                self._thread = threading.Thread(target=self._work, name=self.name, daemon=True)
+                self._thread.start()
+
+    def _work(self) -> None:
+        while (work := self._queue.get()) is not None:
+            if not self._closed:
+                with suppress(Exception):  # a job reports its own
+                    work()
 
     def _run(self, work: Callable[[], object], ended: Callable[[], object]) -> None:
         state = "failed"
@@ -148,7 +165,7 @@ class Job:
         except LikewiseError as error:
             self.error = public_text(str(error), self._folder)
         except Exception as error:
-            if self._thread.closed:  # the process is ending, and with it what the work needs
+            if self._closed:  # the process is ending, and with it what the work needs
                 return
             log.exception("%s failed", self.name)
             self.error = f"{type(error).__name__}; the log of the server says more"
@@ -165,46 +182,11 @@ class Job:
     def wait(self, seconds: float = 30.0) -> None:
         """Wait until nothing is running."""
         finished = threading.Event()
-        self._thread.submit(finished.set)
+        self.submit(finished.set)
         if not finished.wait(seconds):
             raise TimeoutError(f"{self.name} is still running after {seconds:g} s")
 
     def close(self) -> None:
-        """Start nothing more, without waiting for a running job."""
-        self._thread.close()
-
-
-class _Worker:
-    """A thread that does one thing after the other, and does not keep the process alive.
-
-    Python waits at its end for the threads of an executor: Ctrl-C would hang until a lesson is learned. What a lesson
-    writes is written in one rename, so that nothing is half there.
-    """
-
-    def __init__(self, name: str) -> None:
-        self.closed = False
-        self._name = name
-        self._queue: queue.SimpleQueue[Callable[[], object] | None] = queue.SimpleQueue()
-        self._thread: threading.Thread | None = None
-        self._lock = threading.Lock()
-
-    def submit(self, work: Callable[[], object]) -> None:
-        """Do this when all before it is done; the thread starts with the first."""
-        if self.closed:
-            raise RuntimeError(f"{self._name} is closed")
-        self._queue.put(work)
-        with self._lock:
-            if self._thread is None:
-                self._thread = threading.Thread(target=self._run, name=self._name, daemon=True)
-                self._thread.start()
-
-    def _run(self) -> None:
-        while (work := self._queue.get()) is not None:
-            if not self.closed:
-                with suppress(Exception):  # a job reports its own
-                    work()
-
-    def close(self) -> None:
-        """Drop what waits, and end after what is running."""
-        self.closed = True
+        """Drop what waits, without waiting for what is running."""
+        self._closed = True
         self._queue.put(None)

@@ -7,7 +7,7 @@ from typing_extensions import TypedDict
 
 from likewise.search.filters import MOST_CHARACTERS
 from likewise.serve.catalogue import ColumnFacet, Filters, MediaKind
-from likewise.serve.session import ById, ByVector, Given
+from likewise.serve.session import Reference, SearchQuery, Session
 from likewise.utils.wording import listed
 from likewise.words.search import Phrase
 
@@ -75,16 +75,13 @@ class Example(Picture):
     vector: Vector | None = None
     alternatives: ClassVar[tuple[str, ...]] = ("row", "id", "upload", "vector", "text")
 
-    @property
-    def reference(self) -> Given:
-        """The row number, the id, the name of the upload, the raw features, or the words."""
+    def resolved(self, session: Session) -> Reference:
+        """The row number, the name of the upload, the raw features, or the words."""
         if self.text is not None:
             return Phrase(self.text, self.weight)
         if self.id is not None:
-            return ById(str(self.id))
-        if self.vector is not None:
-            return ByVector(self.vector)
-        return super().reference
+            return session.row_of(str(self.id))
+        return self.reference if self.vector is None else session.vector(self.vector)
 
 
 Name = Annotated[str, StringConstraints(max_length=1000)]
@@ -126,10 +123,10 @@ class Examples(Filtered):
     unlike: list[Example] = Field(default_factory=list, max_length=16)
     side: Side = "learned"
 
-    @property
-    def references(self) -> tuple[list[Given], list[Given]]:
-        """Wanted and unwanted examples."""
-        return [example.reference for example in self.like], [example.reference for example in self.unlike]
+    def query(self, session: Session, precision: bool = False) -> SearchQuery:
+        """The query, its ids and vectors checked."""
+        like, unlike = ([one.resolved(session) for one in examples] for examples in (self.like, self.unlike))
+        return SearchQuery(like, unlike, self.filters, precision)
 
 
 class SearchRequest(Examples):

@@ -40,22 +40,7 @@ class Upload:
     size: tuple[int, int] = (0, 0)
 
 
-@dataclass(frozen=True)
-class ById:
-    """An example by its id, as typed."""
-
-    id: str
-
-
-@dataclass(frozen=True)
-class ByVector:
-    """An example by its raw features."""
-
-    values: list[float]
-
-
 Reference = int | str | Upload | Phrase  # the row of an item, the name of an upload, an upload, or words
-Given = Reference | ById | ByVector
 
 
 @dataclass(frozen=True)
@@ -255,18 +240,6 @@ class Session:
             mask = self._passing[condition] = where_mask(items, [condition])
         return mask
 
-    def query(
-        self, like: Sequence[Given], unlike: Sequence[Given], filters: Filters, precision: bool = False
-    ) -> SearchQuery:
-        """A query of examples, with ids as rows and vectors checked."""
-        wanted, unwanted = ([self._resolved(one) for one in examples] for examples in (like, unlike))
-        return SearchQuery(wanted, unwanted, filters, precision)
-
-    def _resolved(self, example: Given) -> Reference:
-        if isinstance(example, ById):
-            return self.row_of(example.id)
-        return self._vector(example.values) if isinstance(example, ByVector) else example
-
     def row_of(self, name: str) -> int:
         """The row of an id, as typed."""
         try:
@@ -274,12 +247,13 @@ class Session:
         except LikewiseError as error:
             raise NotFoundError(str(error)) from error
 
-    def _vector(self, values: list[float]) -> Upload:
+    def vector(self, values: list[float]) -> Upload:
+        """Raw features to search by, checked."""
         return Upload(query_vector(values, self.index.model.n_features_in_))
 
-    def add_vector(self, values: list[float]) -> str:
-        """Keep raw features to search by, under a new name; a picture's name has no dot."""
-        upload, name = self._vector(values), f"vector.{secrets.token_urlsafe(9)}"
+    def keep(self, upload: Upload, prefix: str = "") -> str:
+        """Keep an upload under a new name, for which the least recently used one may be dropped."""
+        name = f"{prefix}{secrets.token_urlsafe(9)}"
         with self._lock:
             self._uploads[name] = upload
         return name
@@ -292,15 +266,12 @@ class Session:
         return picture or placeholder(self.index.ids[row])
 
     def add_upload(self, data: bytes) -> tuple[str, Upload]:
-        """Keep a picture to search by, under a new name; the least recently used one may be dropped for it."""
+        """Keep a picture to search by."""
         at_least = self.index.image_extractor().at_least() or _UPLOAD_SIDE
         decoded = self.decoders.upload(data, max(at_least, SIZES["small"]))
         features = self.index.embed([decoded.content])
         upload = Upload(features[0], (encode_jpeg(decoded.content, SIZES["small"]), "image/jpeg"), decoded.size)
-        name = secrets.token_urlsafe(9)
-        with self._lock:
-            self._uploads[name] = upload
-        return name, upload
+        return self.keep(upload), upload
 
     def upload(self, name: str) -> Upload:
         with self._lock:
@@ -395,11 +366,10 @@ class Session:
 
     def _word_scores(self, space: Space, query: SearchQuery) -> WordScores:
         """Scores of all items by the words of a query, together with its other examples."""
-        like, unlike = ([ref for ref in refs if not isinstance(ref, Phrase)] for refs in (query.like, query.unlike))
+        examples = (query.like, query.unlike)
+        like, unlike = ([ref for ref in refs if not isinstance(ref, Phrase)] for refs in examples)
+        wanted, unwanted = (tuple(ref for ref in refs if isinstance(ref, Phrase)) for refs in examples)
         S = space.scores(self._query_vector(space, SearchQuery(like, unlike))[None])[0] if like or unlike else None
-        wanted, unwanted = (
-            tuple(ref for ref in refs if isinstance(ref, Phrase)) for refs in (query.like, query.unlike)
-        )
         return self.current_words().scores(Wording(wanted, unwanted), S)
 
     def _allowed(self, query: SearchQuery) -> np.ndarray:

@@ -42,7 +42,7 @@ def preview(session: CurrentSession, store: CurrentConcepts, body: schemas.Conce
         result = store.of_label(body.label, body.at_most_wrong)
     else:
         assert body.at_most_wrong is not None
-        result = store.of_query(session.query(*body.references, body.filters), body.at_most_wrong)
+        result = store.of_query(body.query(session), body.at_most_wrong)
     return _response(session, store, result, body.label or "")
 
 

@@ -203,7 +203,7 @@ def export(session: CurrentSession, store: CurrentExports, query: schemas.Export
     if query.items:
         name, prepared = store.add([session.check_row(row) for row in query.items])
     else:
-        hits = session.search(session.query(*query.references, query.filters), query.k, query.side)
+        hits = session.search(query.query(session), query.k, query.side)
         name, prepared = store.add(hits.rows.tolist(), hits.scores.tolist())
     return schemas.ExportResponse(
         export=name, items=len(prepared.rows), pictures=len(prepared.pictures), note=prepared.note

@@ -60,7 +60,7 @@ async def search_by_row(request: Request, query: Annotated[RowSearchRequest, Que
 async def search_by_examples(request: Request, query: SearchRequest) -> SearchResponse:
     """Examples are items by row or id, uploads, raw features or words; those in `unlike` push away."""
     session: Session = request.app.state.session
-    examples = session.query(*query.references, query.filters, query.precision)
+    examples = query.query(session, query.precision)
     return await _answer(request, session, examples, query, query.offset)
 
 
@@ -97,7 +97,7 @@ async def _answer(
 def keep_vector(session: CurrentSession, response: Response, body: schemas.VectorRequest) -> dict[str, str]:
     """The name is used like that of an upload: to search by, and to mark results for."""
     response.headers.update(NO_STORE)
-    return {"upload": session.add_vector(body.vector)}
+    return {"upload": session.keep(session.vector(body.vector), "vector.")}
 
 
 @search.post("/uploads", status_code=201, summary="Upload a picture", openapi_extra=_PICTURE_BODY)
