@@ -112,7 +112,7 @@ def test_labels_that_are_numbers_in_one_file_and_text_in_the_other_match(run: An
         (lambda X, y: (X[:, :5], y), "X has 5 features, but SLR is expecting 64 features"),
         (lambda X, y: (X[:10], np.arange(10)), "no query has a relevant item"),
         (lambda X, y: (X, y[:-1]), "has 200 rows but 199 labels"),
-        (lambda X, y: (np.where(X > 15, np.nan, X), y), "contains NaN"),
+        (lambda X, y: (np.where(X > 15, np.nan, X), y), "190 of 200 rows have NaN or infinity (row 1, row 2, "),
     ],
 )
 def test_data_that_does_not_fit_gets_a_sentence(

@@ -167,3 +167,24 @@ def test_an_update_says_what_is_new_changed_and_gone_and_is_taken_back(run: Any,
     assert len(load_index(folder)) == 50
     assert "--rollback takes an index alone" in run("index", folder, "--rollback", "-o", folder).stderr
     assert "--output is missing" in run("index", model, rows).stderr
+
+
+def test_invalid_rows_are_named_or_left_out_of_a_model_and_an_index(run: Any, tmp_path: Path) -> None:
+    pa = pytest.importorskip("pyarrow")
+    import pyarrow.parquet as pq
+
+    X = np.random.default_rng(0).normal(size=(60, 4)) + 3 * (np.arange(60) % 3)[:, None]
+    X[[7, 9]] = np.nan
+    columns = {"id": [f"a{row}" for row in range(60)], "label": np.arange(60) % 3, "vector": list(X)}
+    pq.write_table(pa.table({**columns, "price": list(range(60))}), data := tmp_path / "rows.parquet")
+    model, folder = tmp_path / "m.likewise", tmp_path / "t.index"
+    for words in (["fit", data, "--method", "slr", "-o", model], ["index", data, "-o", folder]):
+        refused = run(*words, "--features", "vector")
+        assert refused.exit_code == 2
+        assert f"{data}: 2 of 60 rows have NaN or infinity (a7, a9); --drop-invalid leaves them out" in refused.stderr
+        done = run(*words, "--features", "vector", "--drop-invalid")
+        assert done.exit_code == 0, done.stderr
+        assert f"{data}: 2 of 60 rows have NaN or infinity (a7, a9) and are left out" in done.stderr
+    index = load_index(folder)
+    assert len(index) == 58
+    assert index.metadata.rows([7]) == [{"price": 8}]

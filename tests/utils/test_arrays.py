@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from importlib.util import find_spec
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -79,3 +81,53 @@ def test_one_row_of_scores_is_enough():
 
 def test_minus_infinity_comes_last():
     np.testing.assert_array_equal(top_k(np.array([[-np.inf, 0.0, -np.inf, 1.0]]), 3)[:, :2], [[3, 1]])
+
+
+def _columns_of_vectors(X: np.ndarray) -> dict[str, Any]:
+    columns: dict[str, Any] = {"objects": np.array([*X, None], dtype=object)[:-1]}
+    if find_spec("pyarrow") is not None:
+        import pyarrow as pa
+
+        fixed = pa.FixedSizeListArray.from_arrays(pa.array(X.ravel()), X.shape[1])
+        columns |= {"fixed": fixed, "list": pa.array(list(X)), "chunked": pa.chunked_array([fixed])}
+    if find_spec("pandas") is not None:
+        import pandas as pd
+
+        columns["pandas"] = pd.Series(list(X), index=[f"a{row}" for row in range(len(X))])
+    if find_spec("polars") is not None:
+        import polars as pl
+
+        columns |= {"polars": pl.Series(list(X)), "polars array": pl.Series(X, dtype=pl.Array(pl.Float32, X.shape[1]))}
+    return columns
+
+
+def test_a_column_of_vectors_is_a_matrix_everywhere() -> None:
+    from likewise.rivals import LDA
+    from likewise.search import Index
+
+    y = np.arange(60) % 3
+    X = (np.random.default_rng(0).normal(size=(60, 4)) + y[:, None]).astype(np.float32)
+    model = LDA().fit(X, y)
+    index = Index.build(model, X)
+    for name, column in _columns_of_vectors(X).items():
+        np.testing.assert_array_equal(to_host(column), X, err_msg=name)
+        assert LDA().fit(column, y).identity == model.identity
+        np.testing.assert_array_equal(model.transform_query(column), model.transform_query(X))
+        assert (Index.build(model, column).vectors == index.vectors).all()
+        assert (index.search(column, k=3).rows == index.search(X, k=3).rows).all()
+
+
+@pytest.mark.parametrize(
+    ("value", "what"), [(np.ones(3), "3 numbers"), (None, "None"), ("text", "'text'"), (np.ones((1, 2)), "array")]
+)
+def test_a_vector_that_differs_from_the_others_is_named(value: Any, what: str) -> None:
+    column = np.empty(3, dtype=object)
+    column[:] = [np.ones(2), value, np.ones(2)]
+    with pytest.raises(LikewiseError, match=f"row 1 of a column of vectors has {what}.*; expected 2 numbers"):
+        to_host(column)
+
+
+def test_other_columns_stay_as_they_are() -> None:
+    labels = np.array(["a", None, "b"], dtype=object)
+    assert to_host(labels) is labels
+    assert to_host(numbers := np.arange(3)) is numbers

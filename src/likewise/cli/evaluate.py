@@ -1,5 +1,6 @@
 """`likewise evaluate`: how well a model ranks, compared with raw cosine or with the model that it would replace."""
 
+from functools import partial
 from pathlib import Path
 from typing import Annotated, Any, NamedTuple
 
@@ -10,6 +11,7 @@ from likewise.cli.console import emit_json, note, print_table, results, working
 from likewise.cli.options import (
     AsJson,
     Data,
+    DropInvalid,
     FeatureName,
     LabelColumn,
     Labels,
@@ -36,6 +38,7 @@ def evaluate(
     label_column: LabelColumn = None,
     features: FeatureName = None,
     metadata: MetadataColumns = None,
+    drop_invalid: DropInvalid = False,
     gallery: Annotated[
         str | None,
         typer.Option("--gallery", "--train", metavar="DATA", help="Rank these rows instead of the queries' own."),
@@ -97,13 +100,13 @@ def evaluate(
     fitted = load_model(model := Path(first))
     options: dict[str, Any] = {"ks": tuple(k or (1, 10)), "metric": metric, "n_queries": queries, "random_state": seed}
     width = getattr(fitted, "n_features_in_", None)
-    table = load_rows(data, labels, label_column, features, None, metadata, width=width)
+    read = partial(load_rows, width=width, drop_invalid=drop_invalid)
+    table = read(data, labels, label_column, features, None, metadata)
     if queries is not None and gallery is None and against is None and isinstance(table.X, np.memmap):
         return _report(model, fitted, *_from_disk(fitted, table, options), report, as_json)
     queried, ranked = labelled(table), None
     if gallery is not None:
-        reading = (label_column, features, None, metadata)
-        ranked = labelled(load_rows(gallery, gallery_labels, *reading, width=width))
+        ranked = labelled(read(gallery, gallery_labels, label_column, features, None, metadata))
     _note_unseen_classes(fitted, queried)
     if against is not None:
         return _gate((model, against), (fitted, load_model(against)), queried, ranked, options, as_json)

@@ -29,6 +29,7 @@ def fit(
     label_column: options.LabelColumn = None,
     features: options.FeatureName = None,
     metadata: options.MetadataColumns = None,
+    drop_invalid: options.DropInvalid = False,
     method: Annotated[
         str | None,
         typer.Option(
@@ -111,7 +112,7 @@ def fit(
     options.check_writable(checkpoint, *inputs, option="--checkpoint")
     if relevance is None:
         model = _model(method := method or "anchored", parameters, whole)
-        table = options.load_rows(data, labels, label_column, features, None, metadata)
+        table = options.load_rows(data, labels, label_column, features, None, metadata, drop_invalid=drop_invalid)
         rows = options.training_rows(model, table, memory_limit, dask, checkpoint)
     else:
         rows = options.related_rows(data, gallery, features, relevance, half_life)

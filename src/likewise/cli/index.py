@@ -12,6 +12,7 @@ import typer
 from likewise.cli.console import emit_json, note, say, working
 from likewise.cli.options import (
     AsJson,
+    DropInvalid,
     FeatureName,
     IdColumn,
     LabelColumn,
@@ -57,6 +58,7 @@ def index(
     features: FeatureName = None,
     id_column: IdColumn = None,
     metadata: MetadataColumns = None,
+    drop_invalid: DropInvalid = False,
     approximate: Annotated[
         str | None,
         typer.Option(metavar="KIND", help="hnsw, ivf, ivfpq, or auto, where exact is slow. [dim]Default: exact.[/]"),
@@ -130,7 +132,13 @@ def index(
     if neighbors is None:
         neighbors = "auto" if update and is_index(output) else "0"  # an update keeps those of the index
     options: dict[str, Any] = {"approximate": approximate, "n_neighbors": _neighbors(neighbors)}
-    reading = (labels, label_column, features, id_column, metadata)
+    reading: dict[str, Any] = {
+        "labels": labels,
+        "label_column": label_column,
+        "features": features,
+        "id_column": id_column,
+    }
+    reading |= {"metadata": metadata, "drop_invalid": drop_invalid}
     steps, changes = None, None
     if update and is_index(output):
         built, changes = _updated(model, gallery, reading, output, options)
@@ -165,15 +173,14 @@ def _roll_back(folder: Path, second: str | None, output: Path | None, as_json: b
 
 
 def _updated(
-    model: str | None, gallery: str, reading: tuple[Any, ...], output: Path, options: dict[str, Any]
+    model: str | None, gallery: str, reading: dict[str, Any], output: Path, options: dict[str, Any]
 ) -> tuple[Any, Any]:
     """The index in the folder, brought up to date with the gallery, and what has changed."""
     from likewise.search import Index
     from likewise.search.updating import updated
 
     index = Index.load(output)
-    labels, label_column, features, id_column, metadata = reading
-    rows = _gallery(gallery, (labels, label_column, features, id_column or index.items.id_column, metadata))
+    rows = _gallery(gallery, {**reading, "id_column": reading["id_column"] or index.items.id_column})
     fitted = index.model if model is None else load_model(Path(model))
     with working(f"updating {output}"):
         return updated(index, rows, fitted, **options)
@@ -194,11 +201,12 @@ def _model_and_gallery(first: str, second: str | None) -> tuple[str | None, str]
     return None, first
 
 
-def _gallery(path: str, reading: tuple[Any, ...]) -> Any:
+def _gallery(path: str, reading: dict[str, Any]) -> Any:
     """A feature store, which stays on disk, or a table."""
     from likewise.rows.store import FeatureStore, is_store
 
-    return FeatureStore.open(path) if is_store(Path(path)) and not any(reading) else load_table(path, *reading)
+    is_plain = not any(value for name, value in reading.items() if name != "drop_invalid")
+    return FeatureStore.open(path) if is_store(Path(path)) and is_plain else load_table(path, **reading)
 
 
 def _workspace(rows: Any, output: Path) -> Path | None:

@@ -43,6 +43,7 @@ MetadataColumns = Annotated[
     str | None,
     Option("--metadata", metavar="A,B,…", help="Numeric columns that are metadata; text columns always are."),
 ]
+DropInvalid = Annotated[bool, Option("--drop-invalid", help="Leave out rows with NaN or infinity.")]
 Where = Annotated[
     str | None, Option("--where", metavar="CONDITION", help="Only items that pass, such as 'price < 20'.")
 ]
@@ -166,8 +167,12 @@ def load_table(
     *,
     width: int | None = None,
     names: bool = True,
+    drop_invalid: bool | None = None,
 ) -> Any:
-    """Read a table and print its notes; `width` is the number of columns a model expects of sparse rows."""
+    """Read a table and print its notes; `width` is the number of columns a model expects of sparse rows.
+
+    Rows that are not finite are left out, an error, or, by default, not looked for.
+    """
     from likewise.rows import read_table
     from likewise.rows.reading import widened
 
@@ -176,6 +181,8 @@ def load_table(
         columns = [] if metadata is None else [name.strip() for name in metadata.split(",") if name.strip()]
         reading: dict[str, Any] = {"labels": labels, "label_column": label_column, "features": features}
         table = read_table(source, **reading, names=names, id_column=id_column, metadata=columns)
+        if drop_invalid is not None:
+            table = table.finite(drop_invalid)
     for text in table.notes:
         note(text)
     return table if width is None else widened(table, width)

@@ -197,7 +197,7 @@ class SimilarityModel(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEst
 
     def _validated_for_fit(self, X: Any, y: Any) -> tuple[Any, Any]:
         """Rows as float32 or float64, dense or CSR, and as many labels, of which some may be missing."""
-        X, y = (part if isinstance(part, np.ndarray) else to_host(part) for part in (X, y))
+        X, y = to_host(X), y if isinstance(y, np.ndarray) else to_host(y)
         filled = with_every_label(y)
         X, labels = validate_data(self, X, filled, ensure_min_samples=2, **NUMERIC_ROWS)
         check_magnitude(X)

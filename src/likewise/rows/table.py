@@ -7,6 +7,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any, Self
 
 import numpy as np
+import scipy.sparse as sp
 
 from likewise.errors import LikewiseError
 from likewise.rows.columns import Columns
@@ -25,6 +26,7 @@ TEXT_NAMES = ("text", "body", "abstract", "description", "content", "summary", "
 URL_NAMES = ("url", "link", "href", "uri", "homepage")
 _FILE_NAME = re.compile(r"[^\s]\.[A-Za-z0-9]{2,4}$")
 _SAMPLE = 100
+_LISTED = 10  # invalid rows that are named
 
 
 @dataclass(frozen=True)
@@ -83,11 +85,40 @@ class Table:
         missing = self.unlabelled()
         if self.y is None or not missing.any():
             return self
-        kept = np.flatnonzero(~missing)
-        names = None if self.names is None else [self.names[i] for i in kept]
-        notes = [*self.notes, *self.label_notes()]
-        y, ids = tidy_labels(self.y[kept]), None if self.ids is None else [self.ids[i] for i in kept]
-        return replace(self, X=self.X[kept], y=y, names=names, notes=notes, ids=ids, metadata=None)
+        good = np.flatnonzero(~missing)
+        return replace(self.take(good), y=tidy_labels(self.y[good]), notes=[*self.notes, *self.label_notes()])
+
+    def take(self, rows: np.ndarray) -> Self:
+        """Some of the rows."""
+        names, ids = (None if v is None else [v[row] for row in rows] for v in (self.names, self.ids))
+        y, columns = None if self.y is None else self.y[rows], self.metadata
+        metadata = None if columns is None else lambda: columns().take(rows)
+        return replace(self, X=self.X[rows], y=y, names=names, ids=ids, metadata=metadata)
+
+    def finite(self, drop: bool) -> Self:
+        """The rows without NaN or infinity; unless `drop`, any other is an error that names the first ten of them.
+
+        Rows on disk are checked when they are read.
+        """
+        if isinstance(self.X, np.memmap) or not (sp.issparse(self.X) or isinstance(self.X, np.ndarray)):
+            return self
+        with np.errstate(over="ignore", invalid="ignore"):
+            total = self.X.sum(axis=1, dtype=np.float64)
+        suspects = np.flatnonzero(~np.isfinite(total))
+        values = self.X[suspects].toarray() if sp.issparse(self.X) else self.X[suspects]
+        bad = suspects[~np.isfinite(values).all(axis=1)]
+        if not len(bad):
+            return self
+        names = self.ids or self.names or [f"row {row}" for row in range(1, len(total) + 1)]
+        listed = ", ".join(str(names[row]) for row in bad[:_LISTED]) + (", …" if len(bad) > _LISTED else "")
+        what = f"{self.source}: {len(bad):,} of {len(total):,} rows have NaN or infinity ({listed})"
+        if not drop:
+            raise LikewiseError(f"{what}; --drop-invalid leaves them out")
+        good = np.setdiff1d(np.arange(len(total)), bad)
+        if not len(good):
+            raise LikewiseError(f"{what}: no row is left")
+        rows = self.take(good)
+        return replace(rows, notes=[*self.notes, f"{what} and are left out"])
 
 
 def named_column(source: Any, columns: list[str], asked: str | None, usual: Sequence[str] = LABEL_NAMES) -> str | None:

@@ -31,6 +31,7 @@ from likewise.rows.store import EXTRACTOR, FeatureStore, Item, escape, is_store
 from likewise.search.approximate import BLOCK, suited_lists, training_rows, untrained
 from likewise.search.items import Items, as_items
 from likewise.search.rank import in_float
+from likewise.utils.arrays import to_host
 from likewise.utils.files import atomic_write, make_folder, reserve
 from likewise.utils.progress import progress_bar
 
@@ -107,7 +108,7 @@ def _date(item: Item) -> str | None:
 def _checked(rows: Any) -> np.ndarray:
     if sp.issparse(rows):
         raise LikewiseError("gallery is sparse; an index holds dense rows: reduce it first, as TruncatedSVD does")
-    raw = np.asarray(rows)  # of a memmap a view, still mapped
+    raw = np.asarray(to_host(rows))  # of a memmap a view, still mapped
     if raw.ndim != 2 or raw.dtype.kind not in "biuf" or 0 in raw.shape:
         raise LikewiseError(f"gallery has shape {raw.shape} and type {raw.dtype}; expected rows of numbers")
     return raw

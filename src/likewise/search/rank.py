@@ -10,6 +10,7 @@ import numpy as np
 import scipy.sparse as sp
 
 from likewise.errors import LikewiseError
+from likewise.utils.arrays import to_host
 from likewise.utils.arrays import top_k as top_columns
 
 if TYPE_CHECKING:
@@ -298,7 +299,7 @@ def query_rows(queries: Any, width: int) -> np.ndarray:
     """Raw query rows, dense and floating point; a single row is made two-dimensional."""
     if sp.issparse(queries):
         queries = queries.toarray()
-    Q = np.atleast_2d(np.asarray(queries))
+    Q = np.atleast_2d(np.asarray(to_host(queries)))
     if Q.ndim != 2 or Q.shape[1] != width or Q.dtype.kind not in "biuf":
         raise LikewiseError(f"queries has shape {Q.shape} and type {Q.dtype}; expected rows of {width} numbers")
     return in_float(Q)

@@ -33,7 +33,9 @@ def namespace(X: Any) -> Any:
 
 
 def to_host(X: Any) -> Any:
-    """X as a NumPy array if it is an array of another library, on whatever device; anything else unchanged."""
+    """X as a NumPy array if it is an array of another library or a column of vectors; anything else unchanged."""
+    if getattr(X, "ndim", 1) == 1 and hasattr(X, "__array__") and not is_torch(X):
+        return _of_vectors(X)
     if not is_foreign(X):
         return X
     if is_torch(X):
@@ -44,6 +46,23 @@ def to_host(X: Any) -> Any:
         return np.from_dlpack(X)
     except (BufferError, RuntimeError, TypeError, AttributeError):
         return np.asarray(X)
+
+
+def _of_vectors(column: Any) -> Any:
+    """The rows of a column of vectors, of Arrow, pandas, polars or an object array; any other column unchanged."""
+    if isinstance(column, np.ndarray) and column.dtype != object:
+        return column
+    values = np.asarray(column)
+    if values.ndim == 2 or values.dtype != object or not len(values):
+        return values if values.ndim == 2 else column
+    width = next((np.size(value) for value in values if np.ndim(value) == 1), None)
+    if width is None:
+        return column
+    for row, value in enumerate(values):
+        if np.shape(value) != (width,):
+            what = f"{np.size(value)} numbers" if np.ndim(value) == 1 else repr(value)[:40]
+            raise LikewiseError(f"row {row} of a column of vectors has {what}; expected {width} numbers, as the others")
+    return np.stack(values.tolist())
 
 
 def in_memory(X: Any) -> Any:
