@@ -83,7 +83,7 @@ def fit_against_lda() -> Iterator[Row]:
 def small_and_wide() -> Iterator[Row]:
     """941 rows of 1,280 columns, as a folder of photographs with a few classes has, all choosing included."""
     X, y = clusters(941, 1280, 16)
-    for goal, model in ((5.0, SimilarityLearner()), (10.0, SimilarityLearner(unseen_classes=True))):
+    for goal, model in ((5.0, SimilarityLearner()), (10.0, SimilarityLearner(settings={"share": 0.0}))):
         (seconds,) = best_of_each(lambda m=model: m.fit(X, y), repeats=2)  # type: ignore[misc]
         yield {
             "what": f"fit 941 x 1,280, 16 classes: SimilarityLearner({_given(model)})",

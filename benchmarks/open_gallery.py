@@ -75,7 +75,7 @@ class Fits:
 
     @cached_property
     def unseen(self) -> Any:
-        return SimilarityLearner(unseen_classes=True, random_state=0).fit(self.X, self.y)
+        return SimilarityLearner(settings={"share": 0.0}, random_state=0).fit(self.X, self.y)
 
     @cached_property
     def kernel_ridge(self) -> Any:

@@ -3,7 +3,7 @@ Classes that nobody labelled
 ============================
 
 A model learns from some digits and has to rank the others. Methods made for known classes throw away what tells new
-ones apart; ``unseen_classes=True`` holds out whole classes to choose what to keep.
+ones apart; with ``share`` 0 of what was learned, whole classes are held out to choose what to keep.
 """
 
 import matplotlib.pyplot as plt
@@ -19,7 +19,7 @@ methods = {
     "raw cosine": Cosine(),
     "LDA": LDA(),
     "RCA (WCCN)": RCA(),
-    "SimilarityLearner(unseen_classes=True)": SimilarityLearner(unseen_classes=True, random_state=0),
+    "SimilarityLearner": SimilarityLearner(settings={"share": 0.0}, random_state=0),
 }
 
 # %%

@@ -78,7 +78,7 @@ NOISE = np.random.default_rng(0).standard_normal((24, 4))
 SAME = np.eye(4)[Y]  # the rows of a class are all the same
 HUGE = np.where(np.arange(24) == 5, 1e300, 1.0)
 FITS: dict[str, Callable[[], SimilarityModel]] = {
-    "unseen classes, classes of one row": lambda: SimilarityLearner(unseen_classes=True).fit(SAME, Y),
+    "unseen classes, classes of one row": lambda: SimilarityLearner(settings={"share": 0.0}).fit(SAME, Y),
     "LDA, classes of one row": lambda: b.LDA(shrinkage=0.0).fit(SAME, Y),
     "LDAPosterior, classes of one row": lambda: b.LDAPosterior().fit(SAME, Y),
     "Euclid, 1e160": lambda: b.Euclid().fit(NOISE * 1e160),

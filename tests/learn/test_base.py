@@ -181,7 +181,7 @@ def test_a_few_rows_or_labels_calibrate_nothing():
 
 
 def test_a_model_for_unseen_classes_is_calibrated_on_held_out_ones():
-    model = SimilarityLearner(unseen_classes=True, random_state=0).fit(DIGITS[NAMES < 6], NAMES[NAMES < 6])
+    model = SimilarityLearner(settings={"share": 0.0}, random_state=0).fit(DIGITS[NAMES < 6], NAMES[NAMES < 6])
     new = np.flatnonzero(NAMES >= 6)[:300]
     P, same = model.predict_proba_pairs(DIGITS[new]), NAMES[new][:, None] == NAMES[new]
     assert list(model.calibration.of_learned) == [0]

@@ -119,7 +119,7 @@ def stopped_after(writes: int, monkeypatch: pytest.MonkeyPatch, fit: Any) -> Non
 
 def assert_equal(one: SimilarityLearner, other: SimilarityLearner) -> None:
     """Two models are the same, bit by bit."""
-    for name in ("projection_", "offset_", "centre_", "landmarks_", "class_means_"):
+    for name in ("projection_", "offset_", "base_", "landmarks_", "class_means_"):
         np.testing.assert_array_equal(getattr(one, name), getattr(other, name))
     assert (one.setting_, one.head_) == (other.setting_, other.head_)
     assert one.cv_results_["params"] == other.cv_results_["params"]
@@ -166,9 +166,9 @@ def test_what_was_chosen_is_not_chosen_again_and_what_was_done_is_not_done_again
 @pytest.mark.second
 def test_so_for_classes_that_are_not_seen(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     X, y = rows()
-    first = SimilarityLearner(unseen_classes=True).fit(open_rows(X, y, checkpoint=tmp_path / "c"))
+    first = SimilarityLearner(settings={"share": 0.0}).fit(open_rows(X, y, checkpoint=tmp_path / "c"))
     monkeypatch.setattr("likewise.learn.similarity.choose_shrinkage_map", None)
-    assert_equal(first, SimilarityLearner(unseen_classes=True).fit(open_rows(X, y, checkpoint=tmp_path / "c")))
+    assert_equal(first, SimilarityLearner(settings={"share": 0.0}).fit(open_rows(X, y, checkpoint=tmp_path / "c")))
 
 
 @pytest.mark.parametrize(

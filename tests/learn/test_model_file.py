@@ -156,8 +156,8 @@ def test_the_identity_says_nothing_about_when_and_from_what_a_model_was_fitted(t
 
 def test_the_card_has_held_out_figures_with_intervals():
     X, y = planted(400, 6, 4)
-    for unseen in (False, True):
-        held_out = SimilarityLearner(unseen_classes=unseen, random_state=0).fit(X, y).card()["held_out"]
+    for settings in (None, {"share": 0.0}):
+        held_out = SimilarityLearner(settings=settings, random_state=0).fit(X, y).card()["held_out"]
         for name in ("mAP", "raw"):
             low, high = held_out[f"{name}_interval"]
             assert 0 <= low < held_out[name] < high <= 1

@@ -18,8 +18,8 @@ X, Y = planted(240, 12, 6)
         {"kernel": "rbf"},
         {"kernel": "rbf", "n_landmarks": 40},
         {"kernel": "rbf", "settings": {"adaptation": 1.0}},
-        {"output": "posterior"},
-        {"unseen_classes": True},
+        {"settings": {"temperature": "auto"}},
+        {"settings": {"share": 0.0}},
         {"scaling": "standard"},
     ],
     ids=str,
@@ -36,10 +36,10 @@ def test_settings_that_were_chosen_refit_the_same_map_without_a_search(options, 
 
 
 def test_sizes_are_settings_that_are_not_chosen():
-    model = SimilarityLearner(
-        "linear", scaling="unit", settings={"n_anchors": 30, "raw_width": 3, "raw_weight": 0.1}
-    ).fit(X, Y)
-    assert model.raw_directions_.shape == (12, 3)
+    model = SimilarityLearner("linear", scaling="unit", settings={"n_anchors": 30, "raw_width": 3, "share": 0.9}).fit(
+        X, Y
+    )
+    assert model.base_.shape == (12, 3)
     assert "n_anchors" not in model.setting_
     reduced = SimilarityLearner("linear", scaling="unit", settings={"whitening_width": 5}).fit(X, Y)
     assert reduced.reduction_.shape == (5, 12)
@@ -51,7 +51,7 @@ def test_sizes_are_settings_that_are_not_chosen():
         ({"settings": {"width": 1.0}}, r"settings=\{'width': 1.0\}: expected one of gamma, ridge, geometry"),
         ({"settings": {"ridge": 0.0}}, r"settings=\{'ridge': 0.0\}: expected a float in the range \(0.0, inf\)"),
         ({"settings": {"n_anchors": 0}}, r"settings=\{'n_anchors': 0\}: expected an int in the range"),
-        ({"settings": {"ridge": 1.0}, "unseen_classes": True}, "expected one of shrink, spread, power, scaling"),
+        ({"settings": {"raw_weight": 1.0}}, "expected one of gamma, ridge, .* scaling, share, shrink, spread, power"),
     ],
 )
 def test_a_setting_that_is_not_known_or_not_valid_is_refused(options, message):

@@ -30,7 +30,7 @@ FEW = {
     "scaling": "unit",
     "settings": {"geometry": "lda", "ridge": 0.1, "adaptation": 1.0, "trust": 0.5, "temperature": 0.03},
 }
-QUICK = SimilarityLearner("linear", output="posterior", cv=2, **FEW)
+QUICK = SimilarityLearner("linear", cv=2, **FEW)
 # Ten fits each, of one matrix in all of SciPy's formats: conversion comes before the choice, and `QUICK` tests it.
 OF_FORMATS = ("check_estimator_sparse_matrix", "check_estimator_sparse_array")
 CHECKS = [
@@ -68,18 +68,18 @@ def test_defaults_rank_digits_better_than_what_people_would_pick_instead(digits)
 def test_the_posterior_is_a_unit_vector_and_ranks_a_closed_world_better(digits):
     X, y, X_test, y_test = digits
     cosine = SimilarityLearner(kernel="linear").fit(X, y)
-    posterior = SimilarityLearner(kernel="linear", output="posterior").fit(X, y)
+    posterior = SimilarityLearner(kernel="linear", settings={"temperature": "auto"}).fit(X, y)
     Z = posterior.transform(X_test)
-    assert Z.shape == (len(y_test), 10)
+    assert Z.shape == (len(y_test), 10 + 65)
     np.testing.assert_allclose(np.linalg.norm(Z, axis=1), 1, atol=1e-9)
     assert posterior.score(X_test, y_test) > cosine.score(X_test, y_test) + 0.03
 
 
-@pytest.mark.parametrize("output", ["cosine", "posterior"])
+@pytest.mark.parametrize("settings", [None, {"temperature": "auto"}], ids=["cosine", "posterior"])
 @pytest.mark.parametrize("kernel", ["linear", "rbf"])
-def test_a_model_comes_back_bit_by_bit_kernel_and_all(kernel, output, tmp_path):
+def test_a_model_comes_back_bit_by_bit_kernel_and_all(kernel, settings, tmp_path):
     X, y = planted(90, 8, 4, dtype=np.float32)
-    model = SimilarityLearner(kernel, output=output).fit(X, y)
+    model = SimilarityLearner(kernel, settings=settings).fit(X, y)
     back = SimilarityLearner.load(model.save(tmp_path / "m"))
     np.testing.assert_array_equal(back.transform(X), model.transform(X))
     assert back.setting_ == model.setting_
@@ -96,7 +96,7 @@ def test_two_fits_with_one_seed_are_identical():
 def test_sparse_rows_give_the_model_of_dense_rows():
     X, y = planted(90, 12, 4)
     X[np.abs(X) < 0.1] = 0.0  # few enough that no two rows are equal: among equal ones rounding decides who is first
-    for kwargs in ({"kernel": "linear"}, {"kernel": "rbf"}, {"unseen_classes": True}):
+    for kwargs in ({"kernel": "linear"}, {"kernel": "rbf"}, {"settings": {"share": 0.0}}):
         dense = SimilarityLearner(**kwargs, scaling="unit").fit(X, y).similarity(X)
         sparse = SimilarityLearner(**kwargs, scaling="unit").fit(sp.csr_array(X), y).similarity(sp.csr_array(X))
         np.testing.assert_allclose(sparse, dense, atol=1e-6)
@@ -125,22 +125,16 @@ def test_unseen_classes_are_never_ranked_much_worse_than_by_the_plain_cosine(dig
     X, y, X_test, y_test = digits
     for seen in ([0, 2, 4, 6, 8], [5, 6, 7, 8, 9]):
         train, test = np.isin(y, seen), ~np.isin(y_test, seen)
-        model = SimilarityLearner(unseen_classes=True).fit(X[train], y[train])
+        model = SimilarityLearner(settings={"share": 0.0}).fit(X[train], y[train])
         raw = raw_cosine(X[train], y[train], X_test[test], y_test[test])
         assert model.score(X_test[test], y_test[test]) >= raw - 0.003
 
 
 def test_the_family_for_unseen_classes_contains_the_plain_cosine():
     X, y = planted(90, 8, 3)  # too few classes to hold any out
-    model = SimilarityLearner(unseen_classes=True).fit(X, y)
+    model = SimilarityLearner(settings={"share": 0.0}).fit(X, y)
     Z = unit(unit(X) - unit(X).mean(axis=0))
     np.testing.assert_allclose(model.similarity(X), Z @ Z.T, atol=1e-9)
-
-
-def test_a_posterior_for_unseen_classes_is_warned_about():
-    X, y = planted(90, 8, 3)
-    with pytest.warns(UserWarning, match="output='posterior' knows the classes of fit alone"):
-        SimilarityLearner(unseen_classes=True, output="posterior").fit(X, y)
 
 
 def noisy(digits):
@@ -201,7 +195,7 @@ def test_zero_rows_are_similar_to_nothing():
 @pytest.mark.parametrize("kernel", ["linear", "rbf"])
 def test_many_classes_of_two_are_learned_from_in_narrow_maps(kernel, monkeypatch):
     monkeypatch.setattr("likewise.learn.similarity.MOST_CLASSES", 40)
-    monkeypatch.setattr("likewise.learn.maths.kernel_ridge.MOST_DIRECTIONS", 50)
+    monkeypatch.setattr("likewise.learn.maths.labels.MOST_DIRECTIONS", 50)
     rng = np.random.default_rng(0)
     y = np.arange(150).repeat(2)
     X = rng.standard_normal((150, 16))[y] + 0.3 * rng.standard_normal((300, 16))

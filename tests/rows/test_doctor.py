@@ -235,11 +235,7 @@ X = np.random.default_rng(0).normal(size=(60, 4))
 @pytest.mark.parametrize(
     ("rows", "y", "expected"),
     [
-        (
-            X,
-            np.arange(60) % 3,
-            ["SimilarityLearner()", 'SimilarityLearner(output="posterior")', "SimilarityLearner(unseen_classes=True)"],
-        ),
+        (X, np.arange(60) % 3, ["SimilarityLearner()", 'SimilarityLearner(settings={"temperature": "auto"})']),
         (X, None, ["Teacher", "RelevanceLearner()"]),
         (X, np.arange(60), ["RelevanceLearner()", "Relevance"]),
         (X, np.arange(60) % 2, ["a classifier of scikit-learn"]),

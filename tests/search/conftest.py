@@ -26,7 +26,7 @@ MODELS: dict[str, Callable[[], Any]] = {
         kernel="rbf", settings={"gamma": 1.0, "ridge": 0.1, "adaptation": 0.0, "geometry": "one-hot"}
     ),
     "posterior": lambda: SimilarityLearner(
-        output="posterior", settings={"gamma": 0.0, "ridge": 0.1, "adaptation": 0.0, "temperature": 0.05}
+        settings={"gamma": 0.0, "ridge": 0.1, "adaptation": 0.0, "temperature": 0.05}
     ),
     "cosine": lambda: Cosine(centre=True),
     "euclid": lambda: Euclid(),

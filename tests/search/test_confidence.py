@@ -42,7 +42,7 @@ def test_probabilities_are_those_of_the_model(model):
     index = Index.build(model, X[GALLERY[:50]])
     hits = index.search(X[ASKED[:5]], k=50)
     ids, P = hits.ids, hits.probabilities
-    pairs = model.predict_proba_pairs(X[ASKED[:5]], X[GALLERY[:50]])
+    pairs = index.model.predict_proba_pairs(X[ASKED[:5]], X[GALLERY[:50]])
     assert np.take_along_axis(pairs, ids, axis=1) == pytest.approx(P, abs=1e-3)
 
 

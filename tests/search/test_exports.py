@@ -34,9 +34,9 @@ from likewise.teach import Teacher
 MORE: dict[str, Any] = {
     "plain cosine": Cosine(),
     "kernel and posterior": SimilarityLearner(
-        output="posterior", settings={"gamma": 1.0, "ridge": 0.1, "adaptation": 0.0, "temperature": 0.05}
+        settings={"gamma": 1.0, "ridge": 0.1, "adaptation": 0.0, "temperature": 0.05}
     ),
-    "unseen classes": SimilarityLearner(unseen_classes=True),
+    "unseen classes": SimilarityLearner(settings={"share": 0.0}),
     "standardised": SimilarityLearner(
         scaling="standard", settings={"gamma": 1.0, "ridge": 0.1, "adaptation": 0.0, "geometry": "lda"}
     ),

@@ -162,7 +162,7 @@ def test_adding_and_removing_is_as_if_it_had_been_built_so(
     fitted: dict[str, Any], digits: Digits, approximate: Any
 ) -> None:
     _, _, G, y = digits
-    index = Index.build(fitted["kernel"], G[:100], {"label": y[:100]}, approximate=approximate)
+    index = Index.build(fitted["kernel"], G[:100], {"label": y[:100]}, approximate=approximate, new_items=0)
     index.search(G[:1], k=1)
     index = index.plus(G[100:120])
     index = index.minus([5, 7, 110])
@@ -170,7 +170,7 @@ def test_adding_and_removing_is_as_if_it_had_been_built_so(
     assert index.ids.tolist() == kept
     assert index.labels is not None
     assert index.labels.tolist() == [y[i] if i < 100 else None for i in kept]
-    fresh = Index.build(fitted["kernel"], G[kept], kept)
+    fresh = Index.build(fitted["kernel"], G[kept], kept, new_items=0)
     if not approximate:
         np.testing.assert_array_equal(index.search(G[:40], k=10).ids, fresh.search(G[:40], k=10).ids)
     index = index.plus(G[120:121])

@@ -308,12 +308,12 @@ def test_only_rows_with_another_neighbour_are_computed_again(monkeypatch: pytest
 
 def test_an_index_that_grew_and_shrank_equals_a_fresh_one(fitted: dict[str, Any], digits: Digits) -> None:
     G = digits[2].astype(np.float32)
-    index = Index.build(fitted["kernel"], G[:200], n_neighbors=6)
+    index = Index.build(fitted["kernel"], G[:200], n_neighbors=6, new_items=0)
     index.search(G[:1], k=1)
     index = index.plus(G[200:240])
     index = index.minus([5, 7, 110, 230])
     kept = [i for i in range(240) if i not in (5, 7, 110, 230)]
-    same(index, Index.build(fitted["kernel"], G[kept], kept, n_neighbors=6))
+    same(index, Index.build(fitted["kernel"], G[kept], kept, n_neighbors=6, new_items=0))
     assert index.search(rows=[0], k=3).rows.shape == (1, 3)
 
 

@@ -24,7 +24,7 @@ def test_search_is_brute_force_under_every_model(fitted: dict[str, Any], digits:
     X, _, G, _ = digits
     index = Index.build(fitted[name], G.astype(np.float32))
     Q = X[:50].astype(np.float32)
-    expected = brute_force(fitted[name].transform_query(Q).astype(np.float32), index.vectors, 10)
+    expected = brute_force(index.model.transform_query(Q).astype(np.float32), index.vectors, 10)
     hits = index.search(Q, k=10)
     ids, scores = hits.ids, hits.scores
     np.testing.assert_array_equal(ids, expected)

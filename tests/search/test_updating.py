@@ -25,7 +25,7 @@ def _built(model: Any, X: np.ndarray, items: dict[str, Any], **options: Any) -> 
     import pandas as pd
 
     frame = pd.DataFrame({"id": items["sku"], **{name: items[name] for name in ("label", "price")}})
-    return Index.build(model, X, frame, **options)
+    return Index.build(model, X, frame, new_items=0, **options)
 
 
 @pytest.mark.parametrize("neighbors", [0, 5])

@@ -50,9 +50,6 @@ def fit(
         ),
     ] = None,
     scaling: Annotated[str | None, _anchored(help="auto, unit, roots (of the columns) or standard (columns).")] = None,
-    unseen_classes: Annotated[
-        bool, _anchored("--unseen-classes", help="Learn for classes that are not in the data.")
-    ] = False,
     posterior: Annotated[bool, _anchored("--posterior", help="Compare probabilities of the known classes.")] = False,
     rank: Annotated[int | None, _slr(help="Rank of the similarity. [dim]Default: 100.[/]")] = None,
     whole: Annotated[bool, _slr("--whole", help="Learn the whole matrix instead of a rank.")] = False,
@@ -80,7 +77,7 @@ def fit(
 
     \b
       likewise fit train.csv -o model.likewise
-      likewise fit train.npy --labels train.txt -o model.likewise --unseen-classes
+      likewise fit train.npy --labels train.txt -o model.likewise --kernel linear
       likewise fit embeddings.npy -o model.likewise --method cosine
       likewise fit train.npz -o model.likewise --method slr --rank 64 --alpha 0.1 --test test.npz
       likewise fit big.npz -o big.likewise --method slr --compress landmarks --compress-size 2000
@@ -101,8 +98,7 @@ def fit(
         "kernel": kernel,
         "n_landmarks": n_landmarks,
         "scaling": scaling,
-        "unseen_classes": unseen_classes or None,
-        "output": "posterior" if posterior else None,
+        "settings": {"temperature": "auto"} if posterior else None,
         "side": side,
     }
     parameters = {name: value for name, value in parameters.items() if value is not None}
@@ -155,7 +151,7 @@ def _methods_without_rivals() -> dict[str, tuple[type, dict[str, Any]]]:
     }
 
 
-_OPTIONS = {"random_state": "seed", "output": "posterior"}
+_OPTIONS = {"random_state": "seed", "settings": "posterior"}
 
 
 def _model(method: str, parameters: dict[str, Any], whole: bool) -> Any:

@@ -225,6 +225,22 @@ class SimilarityModel(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEst
         """The part of vectors that an index smooths by neighbours: all, or that of the model before a lesson."""
         return V
 
+    @property
+    def taught_share(self) -> float | None:
+        """The share of a gallery that is of taught classes; None if the model knows nothing of a gallery."""
+        return None
+
+    @property
+    def closed(self) -> Self:
+        """The model without what it took from a gallery."""
+        return self
+
+    def for_gallery(self, gallery: np.ndarray, new_items: str | float = "auto") -> Self:
+        """The model for a gallery that holds items of classes that it was not taught; most models are the same."""
+        if new_items not in ("auto", 0):
+            raise LikewiseError(f"new_items={new_items!r} is for SimilarityLearner; expected 'auto' or 0")
+        return self
+
     def _gallery_side(self, X: Any) -> np.ndarray:
         raise NotImplementedError
 

@@ -1,8 +1,9 @@
 """SimilarityLearner: the recommended estimator, with its settings chosen inside `fit`."""
 
+import copy
 import warnings
 from contextlib import nullcontext
-from dataclasses import fields, replace
+from dataclasses import asdict, fields, replace
 from numbers import Integral
 from typing import Any, ClassVar, Self, cast
 
@@ -14,17 +15,17 @@ from likewise.learn.base import SimilarityModel, finite_fit
 from likewise.learn.checkpoints import AnchoredCheckpoint, facts_of
 from likewise.learn.choose.anchored_search import GAMMAS, Choice, SearchSpace, choose_setting
 from likewise.learn.choose.search import CVResults, given_splits, row_splits
-from likewise.learn.choose.unseen import SETTINGS as UNSEEN_SETTINGS
-from likewise.learn.choose.unseen import choose_shrinkage_map
+from likewise.learn.choose.unseen import BaseRows, choose_shrinkage_map
 from likewise.learn.engines.opening import Rows
 from likewise.learn.maths.engine import EngineInMemory
+from likewise.learn.maths.gate import MOST_ROWS, Gate, learn_gate
 from likewise.learn.maths.kernel_ridge import RegressionFactory
-from likewise.learn.maths.kernels import Features, Scaling, UnitRows, sample, scaling_of
+from likewise.learn.maths.kernels import BaseMap, Features, Scaling, UnitRows, sample, scaled, scaling_of
 from likewise.learn.maths.labels import generator
 from likewise.learn.maths.scatter import NOVELTY_ROWS, NoveltyModel
-from likewise.learn.maths.setting import SCALINGS, SETTINGS, SIZES, Embedding, OutputHead, Setting, checked_settings
+from likewise.learn.maths.setting import SCALINGS, SIZES, Embedding, OutputHead, Setting, checked_settings
 from likewise.learn.maths.unseen import ShrinkageMap
-from likewise.utils.arrays import is_foreign, to_host
+from likewise.utils.arrays import dense, evenly_spaced, is_foreign, to_host
 from likewise.utils.onnx_graph import Graph
 from likewise.utils.progress import progress_bar
 from likewise.utils.validation import Interval, StrOptions
@@ -32,6 +33,10 @@ from likewise.utils.validation import Interval, StrOptions
 MOST_CHOOSING = 20_000  # rows, of those that are not in memory: more cost time and change no choice
 MOST_CLASSES = 1_000  # to choose the settings on: work grows with their square, and more change no choice
 ANCHORED_LANDMARKS = 1_500  # of a kernel whose settings ask for an anchored map
+FAMILY = ("shrink", "spread", "power")  # settings of the base part
+NUMBERS = ("centre", "scale", "coef", "intercept", "share", "reach")
+GATE = ("gate_", *(f"gate_{name}_" for name in ("landmarks", "density", "classes", "means", "centre", "base")))
+FEWEST_ROWS = 50  # of a gallery, for a gate
 
 
 class SimilarityLearner(SimilarityModel):
@@ -39,19 +44,18 @@ class SimilarityLearner(SimilarityModel):
 
     Rows are scaled to length one and centred. The map is a kernel ridge regression with every row as a landmark, if
     held-out rows are ranked better with it. Else it is linear: the cosines of all pairs are clamped as in `SLR`, a few
-    times, while a ridge holds the map close to where it started. The score is the cosine of the images, plus a little
-    of the raw cosine, which costs nothing and puts near-duplicates first. Nothing has to be set: scaling, kernel, ridge
-    and how far to adapt are chosen on rows held out inside `fit`, then the map is learned again from all rows.
+    times, while a ridge holds the map close to where it started. Nothing has to be set: scaling, kernel, ridge and how
+    far to adapt are chosen on rows held out inside `fit`, then the map is learned again from all rows.
+
+    A vector is [√g · learned, √(1 - g) · base], so that a score is a mixture of the cosine that was learned and one of
+    the rows themselves. In a gallery of the classes of `fit`, g is a constant close to one, as close as costs nothing,
+    and the base part orders near-duplicates. In a gallery that has items of other classes too, g is the probability
+    that an item is of a class of `fit`: `Index.build` learns that from the gallery.
 
     Parameters
     ----------
     kernel : {"auto", "linear", "rbf"}, default="auto"
         "auto" takes the RBF kernel if held-out rows are ranked better with it.
-    unseen_classes : bool, default=False
-        True learns for classes that `fit` does not see: a map that contains the plain cosine, chosen on held-out ones.
-    output : {"cosine", "posterior"}, default="cosine"
-        "posterior" compares probabilities of the known classes: better if every item belongs to a known class; wrong,
-        without a warning, otherwise.
     scaling : {"auto", "unit", "roots", "standard"}, default="auto"
         Row normalisation: L2; signed square root of the columns, then L2; or standardised columns, then L2. "auto" is
         "unit" unless held-out rows are clearly ranked better another way.
@@ -61,11 +65,14 @@ class SimilarityLearner(SimilarityModel):
     settings : dict or None, default=None
         Settings to use instead of choosing them, under the names of `setting_`: `settings=model.setting_` learns the
         same map without a search. "gamma" γ of the kernel in units of 1 / mean squared distance (0 is linear), "ridge"
-        λ, "scaling", "temperature" τ of the posterior, "raw_weight" of the raw cosine in the score; for anchored maps
-        "geometry" ("one-hot" or "lda"), "adaptation" κ and "trust" s; "input_weight", "bias" and "raw_only" of the
-        output. Also sizes, which are not chosen: "n_anchors", the reference rows of the adaptation step, sampled per
-        class (1000; None compares all pairs), "raw_width", the maximum number of raw-feature columns appended to the
-        embedding (256 leading principal directions, partially whitened; None keeps all), and "whitening_width", the
+        λ, "scaling", "share" g of the learned part (0 ranks by the base part alone, which is then learned for classes
+        that `fit` does not see, with "shrink", "spread" and "power"); "temperature" τ of a posterior instead of the
+        learned cosine, or "auto" to choose it (better if every item belongs to a known class; wrong, without a
+        warning, otherwise); for anchored maps "geometry" ("one-hot" or "lda"), "adaptation" κ and "trust" s; "bias", a
+        constant coordinate, for two classes. Also sizes, which are not chosen: "n_anchors", the reference rows of the
+        adaptation step, sampled per class
+        (1000; None compares all pairs), "raw_width", the columns of the base part
+        (256 leading directions; None keeps all), and "whitening_width", the
         leading directions of the rows to learn in (None is all, but 1,000 for sparse X above 4,096 x 4,096).
     cv : int, splitter, iterable or None, default=None
         Held-out rows as in scikit-learn; None is 30 % of each class, up to four times if that is less than 300 rows.
@@ -95,10 +102,16 @@ class SimilarityLearner(SimilarityModel):
     True
     """
 
+    gate_: dict[str, Any] | None = None
+    gate_landmarks_: Any = None
+    gate_density_: Any = None
+    gate_classes_: Any = None
+    gate_means_: Any = None
+    gate_centre_: Any = None
+    gate_base_: Any = None
+
     _parameter_constraints: ClassVar[dict[str, Any]] = {
         "kernel": [StrOptions(set(GAMMAS))],
-        "unseen_classes": ["boolean"],
-        "output": [StrOptions({"cosine", "posterior"})],
         "scaling": [StrOptions({"auto", *SCALINGS})],
         "n_landmarks": [Interval(Integral, 1, None, closed="left"), None],
         "settings": [dict, None],
@@ -111,8 +124,6 @@ class SimilarityLearner(SimilarityModel):
         self,
         kernel: str = "auto",
         *,
-        unseen_classes: bool = False,
-        output: str = "cosine",
         scaling: str = "auto",
         n_landmarks: int | None = None,
         settings: dict[str, Any] | None = None,
@@ -121,8 +132,6 @@ class SimilarityLearner(SimilarityModel):
         verbose: int = 0,
     ) -> None:
         self.kernel = kernel
-        self.unseen_classes = unseen_classes
-        self.output = output
         self.scaling = scaling
         self.n_landmarks = n_landmarks
         self.settings = settings
@@ -139,14 +148,18 @@ class SimilarityLearner(SimilarityModel):
         where the rows are.
         """
         self._validate_params()
-        settings = checked_settings(self.settings, UNSEEN_SETTINGS if self.unseen_classes else SETTINGS)
+        settings = dict(self.settings or {})
+        heated = settings.get("temperature")
+        if heated == "auto":
+            del settings["temperature"]
+        settings = checked_settings(settings)
         sizes = {name: settings.pop(name) for name in SIZES if name in settings}
         width = sizes.pop("whitening_width", None)
-        space = SearchSpace(self.kernel, self.scaling, self.output == "posterior", settings)
+        space = SearchSpace(self.kernel, self.scaling, bool(heated), settings)
         rows = self._open_rows(X, y, sample_weight, width)
         self.classes_, rng = rows.classes, generator(self.random_state)
         unit = UnitRows(rows.engine, scaling_of(rows.engine, space.first_scaling), width)
-        anchored = not self.unseen_classes and Setting(**settings).is_anchored
+        anchored = Setting(**_learned(settings)).is_anchored
         few = ANCHORED_LANDMARKS if anchored and self.n_landmarks is None else self.n_landmarks  # None: full resolution
         factory = RegressionFactory(few, **sizes, memory=rows.memory_limit)
         saved = None
@@ -158,12 +171,11 @@ class SimilarityLearner(SimilarityModel):
             if saved is not None:
                 saved.keep(choice)
         unit = unit.under(choice.setting["scaling"])
-        self._learn(unit, choice, replace(factory, seed=choice.seed), saved)
+        self._learn(rows, unit, choice, replace(factory, seed=choice.seed), saved)
         self.setting_, self.cv_results_, self.held_out_ = choice.setting, choice.results.as_dict(), choice.held_out
         self.calibration_ = choice.calibration
         self._keep_novelty(rows)
-        self.centre_, self.n_samples_, self.reduction_ = unit.mean, rows.n_rows, unit.reduction
-        self.shift_, self.factor_, self.roots_ = unit.scaling.shift, unit.scaling.factor, unit.scaling.roots
+        self.n_samples_ = rows.n_rows
         self._embedding = self._built_embedding()
         return self
 
@@ -182,16 +194,18 @@ class SimilarityLearner(SimilarityModel):
     def _choose(
         self, rows: Rows, unit: UnitRows, space: SearchSpace, factory: RegressionFactory, rng: np.random.Generator
     ) -> Choice:
-        """Settings chosen on held-out rows, or for unseen classes on held-out classes."""
-        results, (drawn, places) = CVResults(), sample(rows.engine, self._choosing_rows(rows), rng, MOST_CLASSES)
-        unit = unit if drawn is rows.engine else UnitRows(drawn, unit.scaling, unit.width)
-        if self.unseen_classes and space.posterior:
-            message = "output='posterior' knows the classes of fit alone: unseen_classes=True uses the cosine"
-            warnings.warn(message, stacklevel=4)
+        """Settings chosen on held-out rows; for a base part alone, on held-out classes."""
+        results = CVResults()
         with progress_bar("choosing settings", None) if self.verbose else nullcontext(lambda: None) as advance:
-            if self.unseen_classes:
-                scalings = ("roots",) if space.chooses_scaling else ()
-                return choose_shrinkage_map(unit, results, rng, advance, scalings, space.fixed)
+            if space.fixed.get("share") == 0:
+                some, codes, _ = _known_rows(unit)
+                base = BaseRows(some, codes, some, factory.base_width(rows.n_features))
+                fixed = {name: value for name, value in space.fixed.items() if name in FAMILY}
+                choice = choose_shrinkage_map(base.unit, results, rng, advance, fixed)
+                learned = asdict(Setting(**{**_learned(space.fixed), "scaling": space.first_scaling}))
+                return choice._replace(setting={**learned, **choice.setting})
+            drawn, places = sample(rows.engine, self._choosing_rows(rows), rng, MOST_CLASSES)
+            unit = unit if drawn is rows.engine else UnitRows(drawn, unit.scaling, unit.width)
             if self.cv is None:
                 splits = row_splits(drawn.codes, rng)
             else:
@@ -207,18 +221,31 @@ class SimilarityLearner(SimilarityModel):
         return max(min(MOST_CHOOSING, rows.memory_limit // (40 * widest)), 4 * rows.engine.n_classes)
 
     def _learn(
-        self, unit: UnitRows, choice: Choice, factory: RegressionFactory, saved: AnchoredCheckpoint | None
+        self, rows: Rows, unit: UnitRows, choice: Choice, factory: RegressionFactory, saved: AnchoredCheckpoint | None
     ) -> None:
-        """The map of the chosen setting, from all rows."""
-        if self.unseen_classes:
-            T = ShrinkageMap(**choice.setting).learned_from(unit)
-            self._keep(Features(), T, unit.mean @ T, OutputHead())
-            return
-        setting = Setting(**choice.setting)
+        """The map of the chosen setting, from all rows, and some of the rows for a gate."""
+        setting = Setting(**_learned(choice.setting))
         regression = factory(unit, setting.gamma)
         learned = regression.learn(setting, saved, last=True)
-        head = setting.head(learned, factory.raw_directions(unit) if setting.raw_weight else None)
-        self._keep(regression.features, *regression.unfolded(learned.L), head)
+        known, codes, places = _known_rows(unit)
+        if "shrink" in choice.setting:
+            family = ShrinkageMap(**{name: choice.setting[name] for name in FAMILY})
+            base = BaseRows(known, codes, known, factory.base_width(rows.n_features)).map(family)
+        else:
+            base = factory.base_map(unit, setting.share)
+        head = setting.head(learned)
+        self.projection_, self.offset_ = regression.unfolded(learned.L)
+        self.landmarks_, self.gamma_ = regression.features.landmarks, regression.features.gamma
+        self.class_means_ = None if head.means is None else np.ascontiguousarray(head.means)
+        self.base_, self.base_centre_ = base.B, base.centre
+        self.head_ = {name: value for name, value in vars(head).items() if name != "means"}
+        self.reduction_ = unit.reduction
+        self.shift_, self.factor_, self.roots_ = unit.scaling.shift, unit.scaling.factor, unit.scaling.roots
+        self.known_codes_ = codes
+        is_landmark = regression.features.landmarks is not None and len(regression.features.landmarks) == rows.n_rows
+        self.known_rows_ = places if is_landmark else known.astype(np.float16)
+        for name in GATE:
+            self.__dict__.pop(name, None)
 
     def _keep_novelty(self, rows: Rows) -> None:
         """How far the known classes reach, by some of the rows."""
@@ -228,23 +255,104 @@ class SimilarityLearner(SimilarityModel):
         for field in fields(NoveltyModel):
             setattr(self, f"novelty_{field.name}_", None if model is None else getattr(model, field.name))
 
-    def _keep(self, features: Features, projection: np.ndarray, offset: np.ndarray, head: OutputHead) -> None:
-        """What the sides need, as arrays and plain values."""
-        self.landmarks_, self.gamma_ = features.landmarks, features.gamma
-        self.projection_, self.offset_ = np.ascontiguousarray(projection), offset
-        self.class_means_ = None if head.means is None else np.ascontiguousarray(head.means)
-        self.raw_directions_ = None if head.directions is None else np.ascontiguousarray(head.directions)
-        self.head_ = {name: value for name, value in vars(head).items() if name not in ("means", "directions")}
-
     def _built_embedding(self) -> Embedding:
-        head = OutputHead(**self.head_, means=self.class_means_, directions=self.raw_directions_)
-        scaling, features = Scaling(self.shift_, self.factor_, self.roots_), Features(self.landmarks_, self.gamma_)
-        return Embedding(scaling, self.reduction_, features, self.projection_, self.offset_, self.centre_, head)
+        head, gate = OutputHead(**self.head_, means=self.class_means_), None
+        base = BaseMap(self.base_centre_, self.base_)
+        if self.gate_ is not None:
+            kernel = Features(self.gate_landmarks_, self.gate_["gamma"])
+            numbers = {name: value for name, value in self.gate_.items() if name != "gamma"}
+            gate = Gate(kernel, self.gate_density_, self.gate_classes_, self.gate_means_, **numbers)
+            base = BaseMap(self.gate_centre_, self.gate_base_)
+        return Embedding(
+            Scaling(self.shift_, self.factor_, self.roots_), self.reduction_, Features(self.landmarks_, self.gamma_),
+            self.projection_, self.offset_, head, base, self.setting_["share"], gate,
+        )  # fmt: skip
 
     def _gallery_side(self, X: Any) -> np.ndarray:
         if not hasattr(self, "_embedding"):  # read from a file
             self._embedding = self._built_embedding()
         return self._embedding(X)
 
+    # -- a gallery that has other classes too -------------------------------------------------------------------------
+
+    @property
+    def taught_share(self) -> float | None:
+        """The share of the gallery, without the rows that `fit` learned from, that is of taught classes.
+
+        None if the model has no gate: then all of a gallery is taken for that.
+        """
+        return None if self.gate_ is None else float(self.gate_["share"])
+
+    @property
+    def closed(self) -> Self:
+        """The model without a gate."""
+        model = copy.copy(self)
+        for name in ("_embedding", *GATE):
+            model.__dict__.pop(name, None)
+        return model
+
+    def for_gallery(self, gallery: np.ndarray, new_items: str | float = "auto") -> Self:
+        """The model with a gate between taught classes and others, learned from the rows of a gallery.
+
+        Rows that `fit` learned from do not count. `new_items` is the share of the others that are of no taught class:
+        "auto" estimates it, 0 is the model without a gate. So is what comes of fewer than 50 rows, or of a gallery
+        that is so unlike the labelled rows that they say nothing about it.
+        """
+        closed = self.closed
+        _check_new_items(new_items)
+        if new_items == 0 or self.setting_["share"] == 0:
+            return closed
+        n = len(gallery)
+        rows = np.asarray(gallery[evenly_spaced(n, 2 * MOST_ROWS)], np.float32)
+        rows = rows[~self.learned_from(rows)]
+        rows = rows[evenly_spaced(len(rows), MOST_ROWS)]
+        if len(rows) < FEWEST_ROWS:
+            return closed
+        embedding = closed._built_embedding()
+        rows = np.asarray(dense(embedding.unit(rows)))
+        known = self.known_rows_
+        known = np.asarray(self.landmarks_[known] if known.dtype.kind == "i" else known, rows.dtype)
+        gate = learn_gate(known, self.known_codes_, rows, None if new_items == "auto" else 1 - float(new_items))
+        if gate.is_elsewhere and new_items == "auto":
+            warnings.warn(
+                "the gallery is so unlike the labelled rows that what was learned may not hold for it: new_items=0 "
+                "is used, and labels of rows like those of the gallery would help",
+                stacklevel=3,
+            )
+            return closed
+        base_rows = BaseRows(known, self.known_codes_, np.concatenate([known, rows]), self.base_.shape[1])
+        choice = choose_shrinkage_map(base_rows.unit, CVResults(), np.random.default_rng(0))
+        base = base_rows.map(ShrinkageMap(**choice.setting))
+        closed._keep_gate(gate, base)
+        return closed
+
+    def _keep_gate(self, gate: Gate, base: BaseMap) -> None:
+        self.gate_landmarks_, self.gate_density_, self.gate_classes_ = (
+            gate.features.landmarks,
+            gate.density,
+            gate.classes,
+        )
+        self.gate_means_, self.gate_centre_, self.gate_base_ = gate.means, base.centre, base.B
+        self.gate_ = {"gamma": gate.features.gamma, **{name: getattr(gate, name) for name in NUMBERS}}
+        self._embedding = self._built_embedding()
+
     def _write_onnx(self, graph: Graph, rows: str) -> tuple[str, str]:
         return 2 * (self._built_embedding().write_onnx(graph, rows),)
+
+
+def _learned(settings: dict[str, Any]) -> dict[str, Any]:
+    """The settings without those of the family of base parts."""
+    return {name: value for name, value in settings.items() if name not in FAMILY}
+
+
+def _known_rows(unit: UnitRows) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """Some unit rows drawn by class, their classes, and their places in label order."""
+    some, places = sample(unit.engine, MOST_ROWS, np.random.default_rng(0))
+    rows = np.asarray(dense(to_host(scaled(unit.pending, some.X))))
+    return rows, some.row_codes, places
+
+
+def _check_new_items(new_items: Any) -> None:
+    is_share = isinstance(new_items, int | float) and not isinstance(new_items, bool) and 0 <= new_items < 1
+    if new_items != "auto" and not is_share:
+        raise LikewiseError(f"new_items={new_items!r}; expected 'auto', or the share of new items from 0 to below 1")

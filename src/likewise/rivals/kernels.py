@@ -220,7 +220,7 @@ class KernelRidge(Baseline):
             setting = [params[name] for name in ("scaling", "width", "alpha")]
             K, (projection, head) = prepared(*setting[:2])[1], learned(*setting)
             head = replace(head, temperature=params.get("temperature", 0.0))
-            return lambda rows: 2 * (head(K(rows) @ projection, lambda: rows),)
+            return lambda rows: 2 * (head(K(rows) @ projection),)
 
         return candidate
 
@@ -241,12 +241,12 @@ class KernelRidge(Baseline):
         features, scaling = Features(self.landmarks_, self.gamma_), self._scaling()
         parts = (X[part] for part in gen_batches(X.shape[0], 2048))
         Z = np.vstack([project(features(scaling(rows)), self.components_) for rows in parts])
-        return self._head()(Z - self.offset_.astype(Z.dtype), lambda: X)
+        return self._head()(Z - self.offset_.astype(Z.dtype))
 
     def _write_onnx(self, graph: Graph, rows: str) -> tuple[str, str]:
         features = graph.kernel(self._scaling().write_onnx(graph, rows), self.landmarks_, self.gamma_)
         z = graph.plus(graph.mapped(features, self.components_.T), -self.offset_)
-        return 2 * (self._head().write_onnx(graph, z, str),)
+        return 2 * (self._head().write_onnx(graph, z),)
 
 
 def _kernel(X: np.ndarray, y: np.ndarray, scaling: str, width: float) -> ExactKernel:

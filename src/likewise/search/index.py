@@ -355,6 +355,7 @@ class Index(BaseIndex):
         *,
         approximate: bool | str = False,
         n_neighbors: str | int | Neighbors = 0,
+        new_items: str | float = "auto",
         workspace: str | os.PathLike[str] | None = None,
         verbose: int = 0,
     ) -> Self:
@@ -371,8 +372,14 @@ class Index(BaseIndex):
         the build then searches the gallery by each of its rows. It is 0 for none, k, a `Neighbors` that sets the power
         of the weights too, or "auto": k chosen by the labels of the gallery; without labels 10, or none for fewer than
         500 rows; always none for a model that is not a cosine.
+
+        `new_items` is for galleries that also hold items of classes that the model was not taught, which a map of the
+        taught ones would rank worse than the raw cosine. "auto" compares the gallery with labelled rows; `index.model`
+        is then a copy of the model that tells both kinds apart, and `index.taught_share` their share. 0 takes all
+        items for taught ones, and a number is the share of new ones.
         """
         parts = as_gallery(gallery, model.transform)
+        model = model.for_gallery(parts.raw, new_items)
         if items is not None:
             parts = replace(parts, items=as_items(items, len(parts.raw)))
         steps = None if workspace is None else ResumableBuild.of(Path(workspace), model, parts.raw, approximate)
@@ -392,6 +399,15 @@ class Index(BaseIndex):
                 index.engine, index.space().queries if is_query else index.vectors.__getitem__
             )
         return index
+
+    @property
+    def taught_share(self) -> float:
+        """The share of the gallery that is of classes that the model was taught, as far as it knows."""
+        share = self.model.taught_share
+        if share is None:
+            return 1.0
+        learned = float(self.learned_from(np.arange(len(self))).mean())
+        return learned + (1 - learned) * share
 
     @property
     def neighbors(self) -> Neighbors | None:  # type: ignore[override]

@@ -50,7 +50,7 @@ def updated(
     model = index.model if model is None else model
     before = np.array([index.items.row_of.get(name, -1) for name in parts.items.ids.tolist()], dtype=np.int64)
     there = np.flatnonzero(before >= 0)
-    is_other_model = model.identity != index.model.identity
+    is_other_model = model.closed.identity != index.model.closed.identity
     same_width = parts.raw.shape[1] == index.raw.shape[1]
     moved = np.full(len(there), not same_width)  # rows with other features
     if same_width:

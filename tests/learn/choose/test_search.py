@@ -96,8 +96,8 @@ def test_sparse_rows_are_never_standardised() -> None:
 
 def test_for_unseen_classes_rows_are_standardised_if_asked_to() -> None:
     X, y = planted(120, 8, 6)
-    assert SimilarityLearner(unseen_classes=True).fit(X, y).setting_["scaling"] == "unit"
-    assert SimilarityLearner(unseen_classes=True, scaling="standard").fit(X, y).setting_["scaling"] == "standard"
+    assert SimilarityLearner(settings={"share": 0.0}).fit(X, y).setting_["scaling"] == "unit"
+    assert SimilarityLearner(settings={"share": 0.0}, scaling="standard").fit(X, y).setting_["scaling"] == "standard"
 
 
 @pytest.mark.parametrize("dtype", [np.float32, np.float64])
@@ -112,7 +112,7 @@ def test_rows_that_are_almost_the_same_have_a_kernel_in_either_precision(dtype: 
 
 def test_a_table_in_single_precision_is_learned_like_one_in_double() -> None:
     X, y = load_wine(return_X_y=True)
-    for options in ({"kernel": "linear"}, {"scaling": "unit", "kernel": "rbf", "output": "posterior"}):
+    for options in ({"kernel": "linear"}, {"scaling": "unit", "kernel": "rbf", "settings": {"temperature": "auto"}}):
         single, double = (SimilarityLearner(**options).fit(X[::2].astype(t), y[::2]) for t in (np.float32, np.float64))
         rows = X[1::2]
         assert single.score(rows.astype(np.float32), y[1::2]) == pytest.approx(double.score(rows, y[1::2]), abs=0.01)

@@ -1,12 +1,9 @@
-"""Choosing a map for unseen classes: what a split scores, which scaling wins, and when the plain cosine is kept."""
-
-from typing import Any
+"""Choosing a map for unseen classes: what a split scores, and when the plain cosine is kept."""
 
 import numpy as np
 import pytest
 from tests.planted import planted
 
-from likewise import SimilarityLearner
 from likewise.evaluate import mean_average_precision
 from likewise.learn.choose.search import CVResults, Split
 from likewise.learn.choose.unseen import _ClassFold, choose_shrinkage_map
@@ -26,31 +23,6 @@ def test_a_split_scores_a_map_as_the_metric_does_its_images(shape, setting):
     Z = unit_rows(seen.centred(unit.engine.X[split.held]) @ ShrinkageMap(*setting).learned_from(seen))
     expected = mean_average_precision(Z, Z, y[split.held])
     assert _ClassFold(unit, split).score(ShrinkageMap(*setting)) == pytest.approx(expected, abs=1e-12)
-
-
-def squared(dtype: type = np.float64) -> tuple[np.ndarray, np.ndarray]:
-    """Rows whose signed roots are easily told apart: their fourth powers hide all but the largest columns."""
-    X, y = planted(400, 20, 15, condition=1.0)
-    return (np.sign(X) * np.abs(30 * X) ** 4).astype(dtype), y
-
-
-def test_roots_are_taken_where_they_clearly_win() -> None:
-    X, y = squared()
-    model = SimilarityLearner(unseen_classes=True).fit(X[y < 10], y[y < 10])
-    assert model.setting_["scaling"] == "roots"
-    plain = SimilarityLearner(unseen_classes=True, scaling="unit").fit(X[y < 10], y[y < 10])
-    assert {params["scaling"] for params in plain.cv_results_["params"]} == {"unit"}
-    assert model.score(X[y >= 10], y[y >= 10]) > plain.score(X[y >= 10], y[y >= 10])
-
-
-def test_a_model_of_roots_is_saved_and_exported(tmp_path: Any) -> None:
-    X, y = squared(np.float32)
-    model = SimilarityLearner(unseen_classes=True).fit(X, y)
-    np.testing.assert_array_equal(SimilarityLearner.load(model.save(tmp_path / "m")).transform(X), model.transform(X))
-    runtime = pytest.importorskip("onnxruntime")
-    session = runtime.InferenceSession(model.to_onnx(), providers=["CPUExecutionProvider"])
-    exported = session.run(None, {session.get_inputs()[0].name: X})[0]
-    np.testing.assert_allclose(exported, model.transform(X), atol=1e-5)
 
 
 @pytest.mark.parametrize("n_classes", [3, 40])

@@ -72,27 +72,22 @@ ANCHORED: dict[str, dict[str, Any]] = {
         "kernel": "linear",
         "settings": {"n_anchors": 100, "ridge": 0.1, "adaptation": 1.0, "trust": 0.0},
     },
-    "posterior": {
-        "kernel": "linear",
-        "output": "posterior",
-        "settings": {"ridge": 0.1, "adaptation": 1.0, "temperature": 0.05},
-    },
+    "posterior": {"kernel": "linear", "settings": {"ridge": 0.1, "adaptation": 1.0, "temperature": 0.05}},
     "standardised": {
         "n_landmarks": 60,
         "scaling": "standard",
         "settings": {"gamma": 0.7, "ridge": 0.1, "adaptation": 1.0},
     },
-    "unseen classes": {"unseen_classes": True},
-    "exact kernel": {"kernel": "rbf", "scaling": "unit", "settings": {"gamma": 2.0, "ridge": 0.1, "raw_weight": 0.1}},
+    "unseen classes": {"settings": {"share": 0.0}},
+    "exact kernel": {"kernel": "rbf", "scaling": "unit", "settings": {"gamma": 2.0, "ridge": 0.1, "share": 0.9}},
     "exact posterior": {
         "kernel": "rbf",
         "scaling": "roots",
-        "output": "posterior",
         "settings": {"gamma": 1.0, "ridge": 0.3, "temperature": 0.05},
     },
     "as many landmarks as fit": {
         "kernel": "rbf",
         "scaling": "unit",
-        "settings": {"gamma": 2.0, "ridge": 0.1, "raw_weight": 0.1},
+        "settings": {"gamma": 2.0, "ridge": 0.1, "share": 0.9},
     },
 }

@@ -180,7 +180,7 @@ def test_an_anchored_fit_that_was_stopped_goes_on_there(
 ) -> None:
     X, y = rows()
     chunked = da.from_array(X, chunks=(150, D))
-    fixed = {**ANCHORED["kernel"]["settings"], "raw_weight": 0.1}  # little is left to choose
+    fixed = {**ANCHORED["kernel"]["settings"], "share": 0.9}  # little is left to choose
     options: dict[str, Any] = {"n_landmarks": 60, "scaling": "unit", "settings": fixed}
     model, data = SimilarityLearner(**options), open_rows(chunked, y, checkpoint=tmp_path / "c")
     stopped_after(3, monkeypatch, lambda: model.fit(data))

@@ -68,7 +68,7 @@ def test_in_float32_too(make: Any, way: str, monkeypatch: pytest.MonkeyPatch) ->
 @pytest.mark.second
 def test_classes_that_are_not_seen_too() -> None:
     X, y = rows(np.float64)
-    plain, model = (SimilarityLearner(unseen_classes=True).fit(rows_, y) for rows_ in (X, _torch(X)))
+    plain, model = (SimilarityLearner(settings={"share": 0.0}).fit(rows_, y) for rows_ in (X, _torch(X)))
     assert_same(plain, model, X, 1e-8)
 
 
@@ -110,7 +110,7 @@ def test_blocks_and_not_the_data_set_come_to_the_host(monkeypatch: pytest.Monkey
     monkeypatch.setattr("likewise.learn.similarity.MOST_CHOOSING", 90)
     monkeypatch.setattr("likewise.learn.similarity.NOVELTY_ROWS", 90)
     monkeypatch.setattr(array_api, "_BLOCK", 150)
-    SimilarityLearner("linear", output="posterior", settings={"raw_weight": 0.0, "n_anchors": 90}).fit(_torch(X), y)
+    SimilarityLearner("linear", settings={"temperature": "auto", "share": 1.0, "n_anchors": 90}).fit(_torch(X), y)
     assert len(seen) > 20
     assert max(int(np.prod(shape)) for shape in seen if shape != (N,)) <= 150 * X.shape[1]
 

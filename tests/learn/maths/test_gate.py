@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from likewise.learn.maths.gate import Gate, class_evidence, learn_gate
+from likewise.learn.maths.gate import Gate, learn_gate
 from likewise.utils.arrays import unit_rows
 
 
@@ -16,13 +16,8 @@ def classes(n_each, n_classes, seed, first=0, dtype=np.float32, width=24):
 
 
 def gate_of(labelled, codes, gallery) -> tuple[Gate, np.ndarray]:
-    """Rows are their own images, and class means are those of other rows, so that nothing has to be left out."""
-    others, other_codes = classes(40, codes.max() + 1, 99, dtype=labelled.dtype)
-    means = np.stack([others[other_codes == code].mean(axis=0) for code in range(codes.max() + 1)])
-    evidence, _ = class_evidence(labelled, means)
-    gallery_evidence, best = class_evidence(gallery, means)
-    gate = learn_gate(labelled, evidence, codes, gallery, gallery_evidence, best)
-    return gate, gate(gallery, gallery_evidence)
+    gate = learn_gate(labelled, codes, gallery)
+    return gate, gate(gallery)
 
 
 @pytest.mark.parametrize("n_new", [0, 3, 10, 30])

@@ -202,7 +202,7 @@ def test_slr_on_sparse_rows_is_slr_on_their_reduction(model, small_limit):
 
 
 @pytest.mark.parametrize(
-    "model", [SLR(5, max_iter=2), SimilarityLearner(n_landmarks=60), SimilarityLearner(unseen_classes=True)]
+    "model", [SLR(5, max_iter=2), SimilarityLearner(n_landmarks=60), SimilarityLearner(settings={"share": 0.0})]
 )
 def test_large_sparse_rows_are_never_made_dense(model, small_limit, monkeypatch):
     X, y = documents(dtype=np.float32)
@@ -222,7 +222,7 @@ def test_anchored_slr_on_large_sparse_rows_is_that_of_their_reduction(small_limi
     unit, V = reduced_rows(X / sp.linalg.norm(X, axis=1)[:, None], None, None)
     assert V.shape == (40, 200)
     # Settings that draw no rows: draws from reduced rows would differ.
-    fixed = {"ridge": 0.1, "geometry": "one-hot", "adaptation": 1.0, "trust": 1.0, "raw_weight": 0.0, "n_anchors": None}
+    fixed = {"ridge": 0.1, "geometry": "one-hot", "adaptation": 1.0, "trust": 1.0, "share": 1.0, "n_anchors": None}
     plain = SimilarityLearner("linear", scaling="unit", settings=fixed)
     direct, by_hand = clone(plain).fit(X, y), clone(plain).fit(unit, y)
     np.testing.assert_allclose(direct.similarity(X), by_hand.similarity(unit), atol=1e-8)

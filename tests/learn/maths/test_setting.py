@@ -10,36 +10,38 @@ from tests.planted import planted
 from likewise.learn.engines.memory import MemoryEngine
 from likewise.learn.maths.kernel_ridge import RegressionFactory
 from likewise.learn.maths.kernels import UnitRows
-from likewise.learn.maths.setting import OutputHead
+from likewise.learn.maths.setting import OutputHead, joined
 
 rng = np.random.default_rng(0)
 Z, X = rng.standard_normal((20, 3)), rng.standard_normal((20, 8))
 
 
-@pytest.mark.parametrize("directions", [None, rng.standard_normal((8, 4))])
-def test_the_score_is_the_learned_cosine_plus_w_times_the_raw_one(directions):
-    z, x = normalize(Z), normalize(X if directions is None else X @ directions)
-    rows = OutputHead(raw_weight=0.25, directions=directions)(Z, lambda: X)
-    assert np.allclose(rows @ rows.T, (z @ z.T + 0.25 * x @ x.T) / 1.25)
+@pytest.mark.parametrize("share", [0.8, 0.0, 1.0])
+def test_the_score_is_a_mixture_of_the_learned_cosine_and_that_of_the_base(share):
+    z, x = normalize(Z), normalize(X)
+    rows = joined(share, z, x)
+    assert np.allclose(rows @ rows.T, share * z @ z.T + (1 - share) * x @ x.T)
 
 
-def test_a_posterior_has_the_raw_part_beside_it_too():
+def test_a_posterior_has_length_one():
     means = normalize(rng.standard_normal((5, 3)))
-    rows = OutputHead(raw_weight=0.1, means=means, temperature=0.1)(Z, lambda: X)
-    assert rows.shape == (20, 5 + 8)
+    rows = OutputHead(means=means, temperature=0.1)(Z)
+    assert rows.shape == (20, 5)
     assert np.allclose(np.linalg.norm(rows, axis=1), 1)
 
 
-def test_raw_directions_are_leading_and_half_whitened():
+def test_the_base_is_of_leading_directions_half_whitened():
     x, y = planted(300, 10, 3, 0)
     unit = UnitRows(MemoryEngine(x, y, 3))
-    directions = RegressionFactory(raw_width=4).raw_directions(unit)
-    projected = (unit.engine.X - unit.mean) @ directions
-    assert directions.shape == (10, 4)
+    B = RegressionFactory(raw_width=4).base_map(unit, 0.9).B
+    projected = (unit.engine.X - unit.mean) @ B
+    assert B.shape == (10, 4)
     spread = np.linalg.svd(unit.engine.X - unit.mean, compute_uv=False)[:4]
     assert np.allclose(np.linalg.norm(projected, axis=0), np.sqrt(spread * spread[0]))  # not spread, and not equal
 
 
-def test_rows_that_are_all_equal_have_a_raw_part_of_zeros():
+def test_rows_that_are_all_equal_have_a_base_of_the_same_width():
     unit = UnitRows(MemoryEngine(np.ones((6, 1)), np.arange(6) % 2, 2))
-    assert np.isfinite(RegressionFactory().raw_directions(unit)).all()
+    B = RegressionFactory().base_map(unit, 0.9).B
+    assert B.shape == (1, 2)
+    assert np.isfinite(B).all()

@@ -25,7 +25,7 @@ from likewise.learn.maths.engine import Engine, EngineInMemory
 from likewise.learn.maths.kernel_ridge import RegressionFactory
 from likewise.learn.maths.kernels import Scaling, UnitRows, scaling_of
 from likewise.learn.maths.labels import draw_landmarks
-from likewise.learn.maths.setting import SCALINGS, LearnedMap, OutputHead, Setting
+from likewise.learn.maths.setting import SCALINGS, LearnedMap, Setting, joined
 from likewise.utils.arrays import dense, unit_rows
 from likewise.utils.threads import ordered_map, single_threaded_blas
 
@@ -36,12 +36,13 @@ FEW_RIDGES = (0.01, 0.1, 1.0)
 KERNEL_RIDGES = (0.1, 0.01, 0.3)
 ADAPTING = ((1.0, 1.0), (1.0, 3.0), (0.5, 1.0), (0.5, 3.0), (0.0, 1.0))  # (s, κ)
 TEMPERATURES = (0.01, 0.02, 0.03, 0.05, 0.1, 0.2)
-RAW_WEIGHTS = (0.3, 0.1, 0.05, 0.02)
+SHARES = tuple(1 / (1 + w) for w in (0.3, 0.1, 0.05, 0.02))  # of the learned part: 1 / (1 + w) for a base of w
+BIASES = (0.3, 1.0, 3.0)
 COSTS_NOTHING = 0.001  # of mAP
 CLEARLY = 0.003  # of mAP
 FAR_BELOW = 0.1  # of mAP: a plain cosine or a kind of map so far behind is not tried further
 
-MOST_TRAIN, MOST_HELD = 3_000, 1_000  # rows that adapt an anchored map, weigh the raw part, and say what it is worth
+MOST_TRAIN, MOST_HELD = 3_000, 1_000  # rows that adapt an anchored map, weigh the base part, and say what it is worth
 MOST_CALIBRATING = 3_000  # rows that say what its scores mean: a cut-off holds for galleries of about so many or fewer
 FEW_TRAIN, FEW_HELD = 1_200, 700  # rows that choose the scaling, whether a kernel, its ridge and its γ
 FEWER_TRAIN, FEWER_HELD, FEWER_LANDMARKS = 500, 300, 400  # the same where maps are anchored, for the scaling alone
@@ -73,8 +74,8 @@ class SearchSpace:
         return self.scaling == "auto" and "scaling" not in self.fixed
 
     def settings(self) -> dict[str, Any]:
-        """The settings of a map that are not to be chosen, with the first scaling; its raw part comes last."""
-        names = self.fixed.keys() - {"gamma", "raw_weight", *(() if self.posterior else ("temperature",))}
+        """The settings of a map that are not to be chosen, with the first scaling; its share comes last."""
+        names = self.fixed.keys() - {"gamma", "share", *(() if self.posterior else ("temperature",))}
         return {"scaling": self.first_scaling, **{name: self.fixed[name] for name in sorted(names)}}
 
 
@@ -174,30 +175,31 @@ class _Fold:
 
     def average_precisions(self, setting: Setting) -> np.ndarray:
         """Average precision of each held-out row."""
-        head = self._head(setting)
-        Z, codes = self._repeated(self._images(setting, head, self.held, self.split.held), self.split.held)
+        Z, codes = self._repeated(self._images(setting, self.held, self.split.held), self.split.held)
         if np.all(np.bincount(codes)[codes] > 1):
             return each_score(Z, codes, Z[:0], codes[:0])
-        return each_score(Z, codes, *self._repeated(self._learned_images(setting, head), self._learned_rows))
+        return each_score(Z, codes, *self._repeated(self._learned_images(setting), self._learned_rows))
 
     def pairs(self, setting: Setting, held: np.ndarray) -> dict[int, ScoredPairs]:
         """Scores of held-out rows with each other and with the rows learned from."""
-        head, codes = self._head(setting), self.unit.engine.row_codes
-        Z = self._images(setting, head, self.regression.encode(self.unit.engine.X[held]), held)
-        learned = self._learned_images(setting, head)
+        codes = self.unit.engine.row_codes
+        Z = self._images(setting, self.regression.encode(self.unit.engine.X[held]), held)
+        learned = self._learned_images(setting)
         return held_out_pairs((Z, Z), codes[held], learned, codes[self._learned_rows])
 
-    def _head(self, setting: Setting) -> OutputHead:
-        directions = self.factory.raw_directions(self.unit) if setting.raw_weight else None  # these need no labels
-        return setting.head(self._map(setting), directions)
+    def _vectors(self, setting: Setting, Z: np.ndarray, rows: np.ndarray) -> np.ndarray:
+        """What is searched, from the images of rows; the base part needs no labels."""
+        z = setting.head(self._map(setting))(Z)
+        if setting.share == 1:
+            return z
+        base = self.factory.base_map(self.unit, setting.share)(self.unit.engine.X[rows])
+        return joined(setting.share, z, base) if setting.share else base
 
-    def _images(self, setting: Setting, head: OutputHead, encoded: Any, rows: np.ndarray) -> np.ndarray:
-        L = self._map(setting).L.astype(encoded.dtype)
-        return head(encoded @ L, lambda: self.regression.unit.centred(self.unit.engine.X[rows]))
+    def _images(self, setting: Setting, encoded: Any, rows: np.ndarray) -> np.ndarray:
+        return self._vectors(setting, encoded @ self._map(setting).L.astype(encoded.dtype), rows)
 
-    def _learned_images(self, setting: Setting, head: OutputHead) -> np.ndarray:
-        rows = self._learned_rows
-        return head(self._map(setting).images(), lambda: self.regression.unit.centred(self.unit.engine.X[rows]))
+    def _learned_images(self, setting: Setting) -> np.ndarray:
+        return self._vectors(setting, self._map(setting).images(), self._learned_rows)
 
     @property
     def _learned_rows(self) -> np.ndarray:
@@ -240,7 +242,7 @@ def choose_setting(
     gammas = space.gammas(factory.n_landmarks is None)
     fixed = space.settings()
     if not splits:
-        setting = Setting(**fixed, gamma=gammas[0], raw_weight=space.fixed.get("raw_weight", 0.0))
+        setting = Setting(**fixed, gamma=gammas[0], share=space.fixed.get("share", 1.0))
         return Choice(asdict(setting), factory.seed, results)
     few = Subsample(unit.source, splits, gammas, factory, results, on_score)
     if space.chooses_scaling:
@@ -370,35 +372,22 @@ def _candidates(fixed: dict[str, Any], name: str, otherwise: tuple[Any, ...]) ->
 def choose_head(
     search: MapSearch, setting: Setting, space: SearchSpace, fixed: dict[str, Any], raw: float = np.inf
 ) -> Setting:
-    """Of a chosen map: the plain cosine if it is better, a second coordinate for two classes, the temperature of a
-    posterior; then the weight of the raw cosine, the largest that costs nothing.
+    """Of a chosen map: a second coordinate for two classes, the temperature of a posterior, and the share.
 
-    `raw` is the score of the plain cosine as the rows came, by which a centred one is tried or not.
+    The share is the smallest that costs nothing, or 0 if the base part is better alone. `raw` is the score of the plain
+    cosine as the rows came, by which that is tried or not.
     """
-    fixed_head = {name: fixed[name] for name in ("raw_only", "input_weight", "bias") if name in fixed}
-    heads = _coordinates(setting, search.unit.n_classes)
-    if raw < search.score(setting) - FAR_BELOW:
-        heads = heads[1:]
-    heads = [head for head in heads if all(getattr(head, name) == value for name, value in fixed_head.items())]
-    setting = search.best(heads, first=setting)
+    if search.unit.n_classes == 2 and "bias" not in fixed:
+        setting = search.best(replace(setting, bias=c) for c in BIASES)
     if space.posterior:
-        setting = search.best(_heated(replace(setting, raw_only=False), fixed))
-    if setting.raw_only:
-        return setting
-    if "raw_weight" in space.fixed:
-        return replace(setting, raw_weight=space.fixed["raw_weight"])
+        setting = search.best(_heated(setting, fixed))
+    if "share" in space.fixed:
+        return replace(setting, share=space.fixed["share"])
     least = search.score(setting) - COSTS_NOTHING
-    weighed = (replace(setting, raw_weight=weight) for weight in RAW_WEIGHTS)
-    return next((candidate for candidate in weighed if search.score(candidate) >= least), setting)
-
-
-def _coordinates(setting: Setting, n_classes: int) -> list[Setting]:
-    """The plain cosine of the input is always a candidate; two classes need a second coordinate."""
-    heads = [replace(setting, raw_only=True)]
-    if n_classes == 2:
-        heads += [replace(setting, bias=c) for c in (0.3, 1.0, 3.0)]
-        heads += [replace(setting, input_weight=c) for c in (0.3, 1.0, 3.0)]
-    return heads
+    if raw >= least - FAR_BELOW and search.score(replace(setting, share=0.0)) > search.score(setting):
+        return replace(setting, share=0.0)
+    shared = (replace(setting, share=share) for share in SHARES)
+    return next((candidate for candidate in shared if search.score(candidate) >= least), setting)
 
 
 def _heated(setting: Setting, fixed: dict[str, Any]) -> list[Setting]:

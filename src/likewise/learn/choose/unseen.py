@@ -1,11 +1,12 @@
 """Choosing a map for unseen classes by holding out classes."""
 
+from __future__ import annotations
+
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from dataclasses import asdict, replace
 from functools import lru_cache
 from itertools import product
-from numbers import Real
 from typing import Any
 
 import numpy as np
@@ -14,12 +15,12 @@ from likewise.evaluate.calibration import Calibration, ScoredPairs
 from likewise.evaluate.ranking import LabelRelevance, RankingProblem, measured, whole
 from likewise.learn.choose.anchored_search import Choice
 from likewise.learn.choose.search import CVResults, Search, Split, class_splits, mean_interval, mean_of_found
-from likewise.learn.maths.kernels import UnitRows
-from likewise.learn.maths.scatter import shrunk
-from likewise.learn.maths.setting import SCALINGS
+from likewise.learn.engines.memory import MemoryEngine
+from likewise.learn.maths.kernels import BaseMap, UnitRows, padded
+from likewise.learn.maths.scatter import leading_directions, shrunk
 from likewise.learn.maths.unseen import ShrinkageMap, between_directions, class_scatter
+from likewise.utils.arrays import unit_rows
 from likewise.utils.threads import ordered_map
-from likewise.utils.validation import Interval, StrOptions
 
 SHRINK = (0.03, 0.1, 0.3, 0.5, 0.7, 0.9, 0.97, 1.0)
 FIRST_SHRINK = SHRINK[1::2]  # the others are tried if they are next to the best
@@ -27,14 +28,22 @@ SPREAD = (0.3, 1.0, 3.0, 10.0)
 POWER = (0.25, 0.5, 0.75)
 MOST_HELD = 1_000  # more held-out rows cost time and change no choice
 FEWEST_CLASSES = 4
-FEWEST_FOR_SCALING = 10  # the best map on roots gains 1.9 ± 1.2 on held-out even digits, and loses 2.6 on odd
+MOST_KNOWN = 3_000  # rows that a base part is learned from
 
 
-_SHARE = Interval(Real, 0, 1, closed="both")
-SETTINGS = {
-    "shrink": _SHARE, "spread": Interval(Real, 0, None, closed="neither"), "power": _SHARE,
-    "scaling": StrOptions(set(SCALINGS)),
-}  # fmt: skip
+class BaseRows:
+    """Unit rows with labels, in the leading directions of all rows at hand: what a base part is learned from."""
+
+    def __init__(self, known: np.ndarray, codes: np.ndarray, rows: np.ndarray, width: int) -> None:
+        self.width, self.centre = width, rows.mean(axis=0, dtype=np.float64).astype(rows.dtype)
+        self.V = leading_directions(rows - self.centre, None, min(width, *rows.shape))[1]
+        classes, codes = np.unique(codes, return_inverse=True)
+        self.unit = UnitRows(MemoryEngine(unit_rows((known - self.centre) @ self.V), codes, len(classes)))
+
+    def map(self, chosen: ShrinkageMap) -> BaseMap:
+        """The base part by a map of the family."""
+        B = self.V @ chosen.learned_from(self.unit).astype(self.V.dtype)
+        return BaseMap(self.centre, padded(B, self.width))
 
 
 def choose_shrinkage_map(
@@ -42,18 +51,16 @@ def choose_shrinkage_map(
     results: CVResults,
     rng: np.random.Generator,
     on_score: Callable[[], None] = lambda: None,
-    scalings: Sequence[str] = (),
     fixed: dict[str, Any] | None = None,
 ) -> Choice:
-    """The map that ranks held-out classes best: scaling and shrinkage first, then spread and power around it.
+    """The map that ranks held-out classes best: shrinkage first, then spread and power around it.
 
     Few classes make a noisy holdout, and its splits share classes, so a map that is not better than the plain cosine
-    by more than the standard deviation of their difference over the splits gives way to it; so does one of the
-    `scalings` to that of the rows. It is worth the "mAP" of rows of held-out classes, "raw" is that of the plain
-    cosine; nothing is held out if there are too few classes. `fixed` are settings that are not to be chosen.
+    by more than the standard deviation of their difference over the splits gives way to it. It is worth the "mAP" of
+    rows of held-out classes, "raw" is that of the plain cosine; nothing is held out if there are too few classes.
+    `fixed` are settings that are not to be chosen.
     """
-    fixed = fixed or {}
-    plain = ShrinkageMap(scaling=unit.scaling.name)
+    fixed, plain = fixed or {}, ShrinkageMap()
     splits = _splits(unit, rng)
     if not splits:
         return Choice(asdict(replace(plain, **fixed)), 0, results)
@@ -62,10 +69,7 @@ def choose_shrinkage_map(
     def best_of(*candidates: ShrinkageMap) -> ShrinkageMap:
         return search.best(dict.fromkeys(replace(candidate, **fixed) for candidate in candidates))
 
-    best = best_of(plain, *_shrunk(plain))
-    for name in scalings if unit.n_classes >= FEWEST_FOR_SCALING else ():
-        other = best_of(*_shrunk(replace(plain, scaling=name)))
-        best = other if search.clearly_better(other, best) else best
+    best = best_of(plain, *(ShrinkageMap(a, power=p) for a, p in product(FIRST_SHRINK, (0.0, 0.5))))
     best = best_of(best, *(replace(best, spread=h, power=p) for h, p in product(SPREAD, POWER)))
     at = int(np.argmin(np.abs(np.array(SHRINK) - best.shrink)))
     best = best_of(best, *(replace(best, shrink=a) for a in SHRINK[max(at - 1, 0) : at + 2]))
@@ -78,10 +82,6 @@ def choose_shrinkage_map(
     calibration = search.calibration(best)
     meaning = None if calibration is None else calibration.as_dict()
     return Choice(asdict(best), 0, results, held_out, meaning)
-
-
-def _shrunk(plain: ShrinkageMap) -> list[ShrinkageMap]:
-    return [replace(plain, shrink=a, power=p) for a, p in product(FIRST_SHRINK, (0.0, 0.5))]
 
 
 def _splits(unit: UnitRows, rng: np.random.Generator) -> list[Split]:
@@ -97,33 +97,28 @@ def _splits(unit: UnitRows, rng: np.random.Generator) -> list[Split]:
 
 
 class ShrinkageSearch(Search[ShrinkageMap, "_ClassFold"]):
-    """Scores of maps on splits by class; what maps of one scaling share is computed once."""
+    """Scores of maps on splits by class; what maps share is computed once."""
+
+    folds: list[_ClassFold]
 
     def __init__(self, unit: UnitRows, splits: list[Split], results: CVResults, on_score: Callable[[], None]) -> None:
-        super().__init__(_ClassFold.score, (), results, on_score=on_score)
-        self.unit, self.splits = unit, splits
-        self._prepared: dict[str, list[_ClassFold]] = {}
+        folds = [_ClassFold(unit, split) for split in splits]
+        super().__init__(_ClassFold.score, folds, results, on_score=on_score)
 
     def timed(self, candidates: list[ShrinkageMap]) -> Iterator[tuple[list[float], float]]:  # type: ignore[override]
         """The scores of each map on the folds, which run in threads."""
         for candidate in candidates:
             began = time.perf_counter()
-            scores = list(ordered_map(lambda fold, c=candidate: fold.score(c), self._under(candidate.scaling)))  # type: ignore[misc]
+            scores = list(ordered_map(lambda fold, c=candidate: fold.score(c), self.folds))  # type: ignore[misc]
             yield scores, time.perf_counter() - began
 
     def average_precisions(self, candidate: ShrinkageMap) -> list[np.ndarray]:
         """For each split the average precision of every held-out row, nan where there is nothing to find."""
-        return [fold.average_precisions(candidate) for fold in self._under(candidate.scaling)]
+        return [fold.average_precisions(candidate) for fold in self.folds]
 
     def calibration(self, candidate: ShrinkageMap) -> Calibration | None:
         """What the scores of a map mean for classes it has not seen."""
-        return Calibration.measured(fold.pairs(candidate) for fold in self._under(candidate.scaling))
-
-    def _under(self, scaling: str) -> "list[_ClassFold]":
-        if scaling not in self._prepared:
-            unit = self.unit.under(scaling)
-            self._prepared[scaling] = [_ClassFold(unit, split) for split in self.splits]
-        return self._prepared[scaling]
+        return Calibration.measured(fold.pairs(candidate) for fold in self.folds)
 
 
 class _ClassFold:

@@ -117,17 +117,13 @@ class AnchoredRegression:
         target = fixed_target(self, setting.ridge, setting.geometry)
         saved = None if saved is None else saved.rounds_of(self.basis.V)
         L = adapt(self, target, setting.ridge, setting.adaptation, setting.trust, saved)
-        return LearnedMap(
-            self, L, self.rms(L), lambda: np.asarray(self.engine.project(L)), partial(self.class_means, L)
-        )
+        images, means = (lambda: np.asarray(self.engine.project(L))), partial(self.class_means, L)
+        return LearnedMap(self, L, self.rms(L), images, means)
 
     def class_means(self, L: np.ndarray, head: OutputHead) -> np.ndarray:
         """The mean over each class of the rows that a head gives."""
-        unit, precomputed = self.unit, tuple[np.ndarray, ...]()
-        if self.coordinates is None:
-            inputs = unit.engine.rows(slice(None)) if head.input_weight else np.zeros((self.engine.shape[0], 0))
-            precomputed = (self.engine.project(L), unit.centred(inputs) if head.input_weight else inputs)
-        task = HeadSums(Images(self.coordinates, L), head, unit.pending, unit.mean, unit.n_classes)
+        precomputed = (self.engine.project(L),) if self.coordinates is None else ()
+        task = HeadSums(Images(self.coordinates, L), head, self.unit.n_classes)
         return np.asarray(self.engine.sum(task, precomputed)[0] / self.size[:, None])
 
     def with_columns(self, n_anchors: int | None, rng: np.random.Generator) -> AnchoredRegression:
@@ -353,20 +349,11 @@ class HeadSums:
 
     images: Images
     head: OutputHead
-    scaling: Scaling | None
-    mean: np.ndarray
     n_classes: int
 
     def __call__(self, block: RowBlock) -> tuple[np.ndarray, ...]:
-        Z = np.asarray(to_host(self.images(block)[1]))
-        z = self.head(Z, lambda: self._centred(block))
+        z = self.head(np.asarray(to_host(self.images(block)[1])))
         return (class_sums(z, block.codes, block.weights, self.n_classes),)
-
-    def _centred(self, block: RowBlock) -> np.ndarray:
-        if block.precomputed:
-            return block.precomputed[1]
-        rows = scaled(self.scaling, block.rows)
-        return np.asarray(to_host(rows - like(self.mean, rows)))
 
 
 def directions(Z: Array) -> tuple[Array, Array]:

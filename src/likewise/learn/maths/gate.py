@@ -2,13 +2,14 @@
 
 Where labelled rows are as dense as the gallery's, a row is of a taught class; where the gallery has rows and labels are
 few, it is new. The ratio r of the two densities is estimated twice. A ridge regression on an RBF kernel separates
-labelled rows (1) from gallery rows (0). A logistic regression then weighs its value with what the learned map says of a
-row: how long its image is, and how close to the nearest class. Labelled rows take part with the value and the image
-that they would have had if they had been left out; else they would look too sure.
+labelled rows (1) from gallery rows (0). A logistic regression then weighs its value with what another one, of the
+classes, says of a row: how long its image is, and how close to the nearest class. Rows of both sides take part with the
+values that they have if the fifth of the rows that they are in is left out, and both have the same share of landmarks:
+whatever else tells labelled rows from the others would be taken for newness.
 
 Half of the labelled rows have a ratio above 1 / π, π the share of gallery rows that are of taught classes: π is one by
 the median of r, and a row is of a taught class with probability g = min(1, π r). Labelled rows are seldom drawn as the
-gallery is: after each of three rounds a class of labelled rows gets the weight that it has in the gallery.
+gallery is: in two rounds each class of labelled rows gets the weight that it has in the gallery.
 
 Nothing is drawn at random: the same rows give the same gate.
 """
@@ -21,19 +22,24 @@ import numpy as np
 import scipy.linalg
 from sklearn.linear_model import LogisticRegression
 
-from likewise.learn.maths.kernel_ridge import factor_raised
 from likewise.learn.maths.kernels import Features, mean_square_distance
-from likewise.utils.arrays import unit_rows
+from likewise.learn.maths.labels import class_sums, class_target
+from likewise.learn.maths.scatter import factor_raised
+from likewise.utils.arrays import evenly_spaced, unit_rows
+from likewise.utils.onnx_graph import Graph
 
 MOST_ROWS = 2_000  # of each side that a gate is learned from
 LANDMARKS = 1_000  # of both sides together; 600 rank up to half a point worse
 KERNEL_WIDTH = 2.0  # γ in units of 1 / mean squared distance
 RIDGE = 3.0
+CLASS_RIDGE = 0.1
+FOLDS = 5
 INVERSE_PENALTY = 0.1  # C of the logistic regression
-ROUNDS = 3
+ROUNDS = 2
 LEAST_VALUE = 0.01  # of the ridge regression, whose log odds are taken
 MOST_LOG_RATIO = 50.0
 CLASS_WEIGHTS = (0.1, 10.0)  # limits
+ELSEWHERE = 3.0
 _TINY = 1e-12
 
 
@@ -54,6 +60,7 @@ class Gate:
     Attributes
     ----------
     features, density : a kernel of unit rows, and the coefficients of the ridge regression on it.
+    means : mean directions of the classes' images.
     centre, scale : of the three numbers that the logistic regression takes. coef, intercept : that regression.
     share : the share of gallery rows that are of taught classes.
     reach : 1 / the ratio of the most known-looking gallery rows; far above the share, if no row looks known.
@@ -61,72 +68,123 @@ class Gate:
 
     features: Features
     density: np.ndarray
-    centre: np.ndarray
-    scale: np.ndarray
-    coef: np.ndarray
+    classes: np.ndarray
+    means: np.ndarray
+    centre: list[float]
+    scale: list[float]
+    coef: list[float]
     intercept: float
     share: float
     reach: float
 
-    def log_ratio(self, rows: np.ndarray, evidence: np.ndarray) -> np.ndarray:
-        """Log of the density of labelled rows by that of the gallery, (n,), at unit rows with `class_evidence`."""
-        value = self.features(rows) @ self.density.astype(rows.dtype)
+    def __call__(self, rows: np.ndarray) -> np.ndarray:
+        """The probability that each unit row is of a taught class."""
+        K = self.features(rows)
+        value = K @ self.density.astype(rows.dtype)
+        evidence, _ = class_evidence(K @ self.classes.astype(rows.dtype), self.means)
         x = (np.column_stack([_log_odds(value), evidence]) - self.centre) / self.scale
-        return np.asarray(np.minimum(_expanded(x) @ self.coef + self.intercept, MOST_LOG_RATIO))
+        return np.minimum(
+            1.0, self.share * np.exp(np.minimum(_expanded(x) @ self.coef + self.intercept, MOST_LOG_RATIO))
+        )
 
-    def __call__(self, rows: np.ndarray, evidence: np.ndarray) -> np.ndarray:
-        """The probability that each row is of a taught class."""
-        return np.minimum(1.0, self.share * np.exp(self.log_ratio(rows, evidence)))
+    @property
+    def is_elsewhere(self) -> bool:
+        """Whether even the gallery rows that look most known are far from the labelled ones."""
+        return self.reach > ELSEWHERE * self.share
+
+    def write_onnx(self, graph: Graph, x: str) -> str:
+        """The same in an ONNX graph, (n, 1)."""
+        K, means = self.features.write_onnx(graph, x), self.means.astype(np.float64)
+        value = graph.mapped(K, self.density[:, None])
+        value = graph.node("Clip", [value, graph.constant(LEAST_VALUE), graph.constant(1 - LEAST_VALUE)])
+        odds = graph.node("Div", [value, graph.plus(graph.times(value, -1.0), 1.0)])
+        z = graph.mapped(K, self.classes)
+        scores = graph.plus(graph.mapped(graph.unit(z), means.T), -np.einsum("kr,kr->k", means, means) / 2)
+        best = graph.node("ReduceMax", [scores], axes=[1], keepdims=1)
+        x = graph.concatenated([graph.node("Log", [odds]), graph.node("Sqrt", [graph.squares(z)]), best])
+        x = graph.times(graph.plus(x, -np.array(self.centre)), 1 / np.array(self.scale))
+        crossed = graph.node("Mul", [graph.mapped(x, np.eye(3)[:, 1:]), graph.mapped(x, np.eye(3)[:, :1])])
+        x = graph.concatenated([x, graph.node("Mul", [x, x]), crossed])
+        ratio = graph.plus(graph.mapped(x, np.array(self.coef)[:, None]), self.intercept)
+        ratio = graph.node("Exp", [graph.node("Min", [ratio, graph.constant(MOST_LOG_RATIO)])])
+        return graph.node("Min", [graph.times(ratio, self.share), graph.constant(1.0)])
 
 
-def learn_gate(
-    labelled: np.ndarray,
-    evidence: np.ndarray,
-    codes: np.ndarray,
-    gallery: np.ndarray,
-    gallery_evidence: np.ndarray,
-    best: np.ndarray,
-) -> Gate:
-    """The gate between labelled unit rows, with the evidence of their left-out images, and a sample of a gallery.
-
-    `codes` are the classes of the labelled rows, `best` those that the gallery's rows are closest to.
-    """
+def learn_gate(labelled: np.ndarray, codes: np.ndarray, gallery: np.ndarray, given_share: float | None = None) -> Gate:
+    """The gate between labelled unit rows of some classes and gallery rows; None estimates the share."""
     n_labelled, n = len(labelled), len(labelled) + len(gallery)
     rows = np.concatenate([labelled, gallery])
     gamma = KERNEL_WIDTH / max(mean_square_distance(rows, None), _TINY)
-    half = LANDMARKS // 2
-    landmarks = rows[np.concatenate([evenly(n_labelled, half), n_labelled + evenly(len(gallery), half)])]
+    places = (evenly_spaced(n, LANDMARKS),)
+    landmarks = rows[np.concatenate(places)]
     features, metric = Features(landmarks, gamma), Features(landmarks.astype(np.float64), gamma).metric()
-    K, evidence = features(rows).astype(np.float64), np.concatenate([evidence, gallery_evidence])
-    target, size = (np.arange(n) < n_labelled).astype(float), np.bincount(codes).astype(float)
-    weight = np.ones(n_labelled)
+    K = features(rows).astype(np.float64)
+    fold = np.concatenate([_rank_within(codes) + codes, np.arange(len(gallery))]) % FOLDS
+    is_labelled = np.arange(n) < n_labelled
+    size = np.bincount(codes).astype(float)
+    target = class_target(size)[codes]
+    T = np.concatenate([target, np.zeros((len(gallery), target.shape[1]))])
+    classes, images = _ridge_by_folds(K, metric, T, is_labelled.astype(float), fold, CLASS_RIDGE)
+    means = class_sums(unit_rows(images[:n_labelled]), codes, None, len(size)) / np.maximum(size, 1)[:, None]
+    evidence, best = class_evidence(images, means)
+    best = best[n_labelled:]
+    known, indicator = np.ones(len(gallery)), is_labelled.astype(float)
     for _ in range(ROUNDS):
-        w = np.concatenate([weight * len(gallery) / weight.sum(), np.ones(len(gallery))])
-        w *= n / w.sum()
-        density, value = _ridge_left_out(K, metric, target, w)  # type: ignore[arg-type]
-        x = np.column_stack([_log_odds(value), evidence])
-        centre, scale = x.mean(axis=0), x.std(axis=0) + 1e-9
-        F = _expanded((x - centre) / scale)
-        regression = LogisticRegression(C=INVERSE_PENALTY, max_iter=200).fit(F, target, w)
-        coef, intercept = regression.coef_[0], float(regression.intercept_[0])
-        r = np.exp(np.minimum(F @ coef + intercept, MOST_LOG_RATIO))
-        share = min(1.0, 1.0 / max(_weighted_median(r[:n_labelled], weight), _TINY))
-        known = np.minimum(1.0, share * r[n_labelled:])
         per_row = (np.bincount(best, known, minlength=len(size))[: len(size)] + 1) / np.maximum(size, 1)
         weight = np.clip(per_row * size.sum() / (per_row @ size), *CLASS_WEIGHTS)[codes]
-    reach = float(1 / max(np.quantile(r[n_labelled:], 0.95), _TINY))
-    return Gate(features, density, centre, scale, coef, intercept, share, reach)
+        w = np.concatenate([weight * len(gallery) / weight.sum(), np.ones(len(gallery))])
+        w *= n / w.sum()
+        density, value = _ridge_by_folds(K, metric, indicator[:, None], w, fold, RIDGE)
+        x = np.column_stack([_log_odds(value[:, 0]), evidence])
+        centre, scale = x[n_labelled:].mean(axis=0), x[n_labelled:].std(axis=0) + 1e-9
+        F = _expanded((x - centre) / scale)
+        regression = LogisticRegression(C=INVERSE_PENALTY, max_iter=200).fit(F, indicator, w)
+        coef, intercept = regression.coef_[0], float(regression.intercept_[0])
+        r = np.exp(np.minimum(F @ coef + intercept, MOST_LOG_RATIO))
+        share = given_share or min(1.0, 1.0 / max(_weighted_median(r[:n_labelled], weight), _TINY))
+        known = np.minimum(1.0, share * r[n_labelled:])
+    # Nothing is left out of what is searched: its numbers are brought to the level of those that were.
+    G = K[n_labelled:]
+    x = np.column_stack([_log_odds(G @ density[:, 0]), class_evidence(G @ classes, means)[0]])
+    kind, reach = rows.dtype, float(1 / max(np.quantile(r[n_labelled:], 0.95), _TINY))
+    level = x.mean(axis=0).tolist(), (x.std(axis=0) + 1e-9).tolist()
+    return Gate(
+        features,
+        density[:, 0],
+        classes.astype(kind),
+        means.astype(kind),
+        *level,
+        coef.tolist(),
+        intercept,
+        share,
+        reach,
+    )
 
 
-def _ridge_left_out(
-    K: np.ndarray, metric: np.ndarray, target: np.ndarray, w: np.ndarray
+def _ridge_by_folds(
+    K: np.ndarray, metric: np.ndarray | None, T: np.ndarray, w: np.ndarray, fold: np.ndarray, ridge: float
 ) -> tuple[np.ndarray, np.ndarray]:
-    """Coefficients of the weighted ridge regression, and the value at each row if it had been left out."""
-    factor, _ = factor_raised((K * w[:, None]).T @ K + RIDGE * metric, 0.0)
-    coef = scipy.linalg.cho_solve((factor, False), K.T @ (w * target), check_finite=False)
-    half = scipy.linalg.solve_triangular(factor, K.T, trans=1, check_finite=False)
-    leverage = np.minimum(w * np.einsum("mn,mn->n", half, half), 1 - 1e-6)
-    return coef, (K @ coef - leverage * target) / (1 - leverage)
+    """Coefficients of the weighted ridge regression, and the value at each row without the rows of its fold."""
+    parts = [np.flatnonzero((fold == k) & (w > 0)) for k in range(FOLDS)]
+    sums = [((K[part] * w[part, None]).T @ K[part], K[part].T @ (w[part, None] * T[part])) for part in parts]
+    A, b = sum(part[0] for part in sums) + ridge * np.asarray(metric), sum(part[1] for part in sums)
+    values = np.empty((len(K), T.shape[1]))
+    for k, (less_A, less_b) in enumerate(sums):
+        values[fold == k] = K[fold == k] @ _solved(A - less_A, b - less_b)
+    return _solved(A, b), values
+
+
+def _solved(A: np.ndarray, b: np.ndarray) -> np.ndarray:
+    return np.asarray(scipy.linalg.cho_solve((factor_raised(A, 0.0)[0], False), b, check_finite=False))
+
+
+def _rank_within(codes: np.ndarray) -> np.ndarray:
+    """How many rows of its class come before each row."""
+    order = np.argsort(codes, kind="stable")
+    starts = np.searchsorted(codes[order], codes[order])
+    rank = np.empty(len(codes), dtype=int)
+    rank[order] = np.arange(len(codes)) - starts
+    return rank
 
 
 def _expanded(x: np.ndarray) -> np.ndarray:
@@ -137,11 +195,6 @@ def _expanded(x: np.ndarray) -> np.ndarray:
 def _log_odds(value: np.ndarray) -> np.ndarray:
     value = np.clip(value.astype(np.float64), LEAST_VALUE, 1 - LEAST_VALUE)
     return np.asarray(np.log(value / (1 - value)))
-
-
-def evenly(n: int, most: int) -> np.ndarray:
-    """At most so many of n places, evenly spread."""
-    return np.unique(np.linspace(0, n - 1, min(most, n)).astype(int))
 
 
 def _weighted_median(values: np.ndarray, weights: np.ndarray) -> float:

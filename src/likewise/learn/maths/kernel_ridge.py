@@ -18,39 +18,16 @@ import scipy.linalg
 from numpy.typing import DTypeLike
 from scipy.linalg import solve_triangular
 
-from likewise.errors import LikewiseError
 from likewise.learn.maths.anchoring import Coordinates, HeadSums, Images, anchored_regression
 from likewise.learn.maths.engine import SavedRounds
-from likewise.learn.maths.kernels import Basis, Features, FeatureSums, UnitRows, sample, scaled
-from likewise.learn.maths.labels import class_sums
-from likewise.learn.maths.scatter import half_whitened, leading_directions
+from likewise.learn.maths.kernels import BaseMap, Basis, Features, FeatureSums, UnitRows, padded, sample, scaled
+from likewise.learn.maths.labels import class_sums, class_target
+from likewise.learn.maths.scatter import factor_raised, half_whitened, leading_directions, raised_ridge, upper_factor
 from likewise.learn.maths.setting import LearnedMap, OutputHead, Regression, Setting
 from likewise.utils.arrays import Array, dense
 
-MOST_DIRECTIONS = 1_000
 MOST_BYTES = 10**9  # for the kernel, by default
 ENOUGH_ROWS = 1_500  # for leading directions: more change nothing
-
-
-def class_target(size: np.ndarray) -> np.ndarray:
-    """The target of a row of each class, (C, C - 1): one-hot / √n_c, centred, without its constant direction.
-
-    Columns of a Householder reflection that takes √n_c to the first axis: orthonormal, and centred over the rows as
-    they are. RMS row norm 1; a class without rows has no target. Above `MOST_DIRECTIONS` classes the columns are so
-    many random directions, between which classes are orthogonal but for ±1 / √1000: C - 1 of them would make rows to
-    search by that are as wide as there are classes.
-    """
-    there = np.maximum(size, 0.0)
-    v = np.sqrt(there / there.sum())
-    if len(v) - 1 > MOST_DIRECTIONS:
-        R = np.random.default_rng(0).standard_normal((len(v), MOST_DIRECTIONS))
-        T = (R - np.outer(v, v @ R)) / np.sqrt(np.where(size > 0, size, np.inf))[:, None]
-        return np.asarray(T * np.sqrt(there.sum() / np.sum(there[:, None] * T**2)))
-    u = v.copy()
-    u[0] += 1.0
-    H = np.eye(len(v)) - np.outer(u, u) / u[0]  # |u|² = 2 u₀
-    T = H[:, 1:] / np.sqrt(np.where(size > 0, size, np.inf))[:, None]
-    return np.asarray(T * np.sqrt(there.sum() / max(len(v) - 1, 1)))
 
 
 class ExactKernel:
@@ -112,12 +89,12 @@ class ExactKernel:
         ridge = max(ridge, float(np.finfo(A.dtype).eps) * len(A))  # less would be rounding
         while True:
             A[np.diag_indices(len(A))] += A.dtype.type(ridge)
-            factor = _upper_factor(A)
+            factor = upper_factor(A)
             if factor is not None:
                 return factor, ridge
             wider = A.dtype != np.float64 and self._holds(np.float64)
             if not wider:
-                ridge = _raised(ridge, self.weights.max())
+                ridge = raised_ridge(ridge, self.weights.max())
             dtype = np.float64 if wider else A.dtype
             del A  # before another one is allocated
             A = self._centred(dtype)[0]
@@ -134,37 +111,9 @@ class ExactKernel:
 
     def _class_means(self, alpha: np.ndarray, factor: np.ndarray, head: OutputHead) -> np.ndarray:
         """Of images left out: fitted ones are closer to their target than any other."""
-        images = self.left_out(alpha, factor).astype(self.features.landmarks.dtype)
-        z = head(images, lambda: self.unit.centred(self.features.landmarks))
+        z = head(self.left_out(alpha, factor).astype(self.features.landmarks.dtype))
         sums = class_sums(z, self.unit.engine.codes, self.unit.engine.weights, self.unit.n_classes)
         return np.asarray(sums / np.maximum(self.unit.size, 1e-300)[:, None])
-
-
-def _upper_factor(A: np.ndarray) -> np.ndarray | None:
-    """The upper Cholesky factor, in place of a symmetric matrix; None if rounding has left it indefinite."""
-    try:
-        return np.asarray(scipy.linalg.cholesky(A.T, overwrite_a=True, check_finite=False))  # Aᵀ is in LAPACK's order
-    except scipy.linalg.LinAlgError:
-        return None
-
-
-def _raised(ridge: float, diagonal: float) -> float:
-    """The next larger ridge; raises if even the size of the diagonal was not enough."""
-    if not ridge <= diagonal:
-        raise LikewiseError("the kernel of these rows cannot be factored in floating point: pass kernel='linear'")
-    return 4 * ridge
-
-
-def factor_raised(A: np.ndarray, ridge: float) -> tuple[np.ndarray, float]:
-    """The upper Cholesky factor of A + λI and λ: the given one, or the smallest larger one that rounding needs."""
-    while True:
-        shifted = A.copy()
-        shifted[np.diag_indices(len(A))] += ridge
-        factor = _upper_factor(shifted)
-        if factor is not None:
-            return factor, ridge
-        diagonal = float(A.diagonal().max())
-        ridge = _raised(max(ridge, 1e-9 * diagonal), diagonal)
 
 
 # ---------------------------------------------------------------------------------------------------------------------
@@ -187,8 +136,7 @@ class LandmarkKernel:
         self.T = factor_raised(features.metric(), 0.0)[0]  # type: ignore[arg-type]
         left = solve_triangular(self.T, G, trans=1, overwrite_b=True, check_finite=False)
         self.FF = solve_triangular(self.T, left.T, trans=1, overwrite_b=True, check_finite=False)
-        targets = class_target(unit.size)
-        FP = (sums - np.outer(unit.size, self.mean)).T @ targets
+        FP = (sums - np.outer(unit.size, self.mean)).T @ class_target(unit.size)
         self.FP = solve_triangular(self.T, FP, trans=1, check_finite=False)
 
     def encode(self, rows: Array) -> np.ndarray:
@@ -202,9 +150,8 @@ class LandmarkKernel:
         L = scipy.linalg.cho_solve((factor, False), self.FP, check_finite=False)
         rms = float(np.sqrt(np.sum(L * (self.FP - ridge * L)) / self.unit.size.sum()))
         projection = solve_triangular(self.T, L, check_finite=False)
-        return LearnedMap(
-            self, projection, rms, partial(self._images, projection), partial(self._class_means, projection)
-        )
+        images, means = partial(self._images, projection), partial(self._class_means, projection)
+        return LearnedMap(self, projection, rms, images, means)
 
     def unfolded(self, L: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         """Projection and offset of the features themselves."""
@@ -218,7 +165,7 @@ class LandmarkKernel:
         """In one more pass."""
         unit, basis = self.unit, Basis(projection, np.empty(0), self.mean @ projection, 1.0)
         images = Images(Coordinates(unit.pending, self.features, basis), np.eye(projection.shape[1]))
-        task = HeadSums(images, head, unit.pending, unit.mean, unit.n_classes)
+        task = HeadSums(images, head, unit.n_classes)
         return np.asarray(unit.engine.sum(task)[0] / np.maximum(unit.size, 1e-300)[:, None])
 
 
@@ -264,20 +211,24 @@ class RegressionFactory:
         n, d = shape
         return 4 * n * max(n, d) <= self.memory
 
-    def raw_directions(self, unit: UnitRows) -> np.ndarray:
-        """The leading directions of the raw part, (d, p), half whitened: divided by the root of their deviation.
+    def base_map(self, unit: UnitRows, share: float) -> BaseMap:
+        """The base part: the leading directions of the rows, half whitened, that is divided by √ of their deviation.
 
-        Whitening brings the cosine of unlike rows closer to zero, so that the raw part costs less; near-duplicates
-        stay close. Learned from some rows, once.
+        Whitening brings the cosine of unlike rows closer to zero, so that this part costs less; near-duplicates stay
+        close. Where the base part is all there is, it is the plain cosine. Learned from some rows, once. Its width is
+        always the same.
         """
-        if unit.raw_directions is not None:
-            return unit.raw_directions
-        some = sample(unit.engine, ENOUGH_ROWS, np.random.default_rng(self.seed))[0]
-        weights = np.ones(some.X.shape[0]) if some.row_weights is None else some.row_weights
-        X = dense(scaled(unit.pending, some.X))
-        width = min(self.raw_width or X.shape[1], *X.shape)
-        unit.raw_directions = half_whitened(*leading_directions(X - unit.mean, weights, width))
-        return unit.raw_directions
+        if unit.directions is None:
+            some = sample(unit.engine, ENOUGH_ROWS, np.random.default_rng(self.seed))[0]
+            weights = np.ones(some.X.shape[0]) if some.row_weights is None else some.row_weights
+            X = np.asarray(dense(scaled(unit.pending, some.X)))
+            unit.directions = leading_directions(X - unit.mean, weights, self.base_width(unit.source.shape[1]))
+        B = half_whitened(*unit.directions) if share else unit.directions[1]
+        return BaseMap(unit.mean, padded(B, self.base_width(unit.source.shape[1])))
+
+    def base_width(self, d: int) -> int:
+        """Columns of the base part of rows of d columns; standardised rows have one more."""
+        return min(self.raw_width or d + 1, d + 1)
 
     @property
     def most_landmarks(self) -> int:

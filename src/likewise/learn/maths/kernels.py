@@ -181,6 +181,28 @@ def mean_square_distance(X: Array, weights: np.ndarray | None) -> float:
     return float(2 * (w @ squared_lengths(X) / w.sum() - mean @ mean))
 
 
+def padded(B: np.ndarray, width: int) -> np.ndarray:
+    """B with columns of zeros in place of directions that rows do not vary in."""
+    return np.ascontiguousarray(np.pad(B, ((0, 0), (0, width - B.shape[1]))))
+
+
+@dataclass(frozen=True)
+class BaseMap:
+    """What a vector has of the row itself: the cosine of (x - centre) B, for classes that were not taught."""
+
+    centre: np.ndarray
+    B: np.ndarray
+
+    def __call__(self, X: Array) -> np.ndarray:
+        """Unit rows to rows of length one."""
+        rows = np.asarray(dense(X) - self.centre.astype(X.dtype), dtype=X.dtype)
+        return np.asarray(unit_rows(rows @ self.B.astype(X.dtype)))
+
+    def write_onnx(self, graph: Graph, x: str) -> str:
+        """The same in an ONNX graph."""
+        return graph.unit(graph.mapped(graph.plus(x, -self.centre), self.B))
+
+
 # ---------------------------------------------------------------------------------------------------------------------
 # The eigenbasis of the features' Gram matrix
 
@@ -295,7 +317,9 @@ class UnitRows:
     def __init__(self, engine: Engine, scaling: Scaling = UNIT, width: int | None = None) -> None:
         self.source = self.engine = cast(EngineInMemory, engine)
         self.width, self.scaling = width, scaling
-        self.raw_directions: np.ndarray | None = None  # computed by the first who needs them
+        self.directions: tuple[np.ndarray, np.ndarray] | None = (
+            None  # leading ones, computed by the first who needs them
+        )
         self.reduction, self.pending = None, None
         held = engine.mapped(scaling)
         if held is None:
@@ -334,7 +358,7 @@ class UnitRows:
     def part(self, rows: np.ndarray) -> UnitRows:
         """Some of the rows, by their numbers; for rows in memory."""
         part = object.__new__(UnitRows)
-        part.scaling, part.reduction, part.pending, part.raw_directions = self.scaling, self.reduction, None, None
+        part.scaling, part.reduction, part.pending, part.directions = self.scaling, self.reduction, None, None
         part.engine = self.engine.select(rows)
         part.size = np.bincount(part.engine.codes, part.engine.weights, minlength=self.n_classes).astype(float)
         part._measure()

@@ -18,6 +18,7 @@ from likewise.errors import LikewiseError
 from likewise.utils.arrays import Array, dense, is_foreign, like, to_host, wide
 from likewise.utils.validation import check_sample_weight, is_missing
 
+MOST_DIRECTIONS = 1_000
 Runs = list[tuple[int, int, int]]  # ranges (begin, end, class) of rows of one class
 Rectangle = tuple[slice, slice]
 _LABELS = (str, int, float, np.integer, np.floating, np.bool_)  # what an array of objects may hold
@@ -149,6 +150,27 @@ class LabelTarget:
                 scores *= scores.dtype.type(self.same_weight[c])
             S[block] += 2 * scores
         return [(*block, E) for E, (block, _) in zip(of_one_label, blocks, strict=True)]
+
+
+def class_target(size: np.ndarray) -> np.ndarray:
+    """The target of a row of each class, (C, C - 1): one-hot / √n_c, centred, without its constant direction.
+
+    Columns of a Householder reflection that takes √n_c to the first axis: orthonormal, and centred over the rows as
+    they are. RMS row norm 1; a class without rows has no target. Above `MOST_DIRECTIONS` classes the columns are so
+    many random directions, between which classes are orthogonal but for ±1 / √1000: C - 1 of them would make rows to
+    search by that are as wide as there are classes.
+    """
+    there = np.maximum(size, 0.0)
+    v = np.sqrt(there / there.sum())
+    if len(v) - 1 > MOST_DIRECTIONS:
+        R = np.random.default_rng(0).standard_normal((len(v), MOST_DIRECTIONS))
+        T = (R - np.outer(v, v @ R)) / np.sqrt(np.where(size > 0, size, np.inf))[:, None]
+        return np.asarray(T * np.sqrt(there.sum() / np.sum(there[:, None] * T**2)))
+    u = v.copy()
+    u[0] += 1.0
+    H = np.eye(len(v)) - np.outer(u, u) / u[0]  # |u|² = 2 u₀
+    T = H[:, 1:] / np.sqrt(np.where(size > 0, size, np.inf))[:, None]
+    return np.asarray(T * np.sqrt(there.sum() / max(len(v) - 1, 1)))
 
 
 # -- Rows sorted by class, and sums over classes ----------------------------------------------------------------------

@@ -149,6 +149,36 @@ def half_whitened(squares: np.ndarray, V: np.ndarray) -> np.ndarray:
     return np.asarray(V * fixed_signs(V) / np.sqrt(values))
 
 
+# -- Cholesky factors of matrices that rounding may have made indefinite -------------------------------------------
+
+
+def upper_factor(A: np.ndarray) -> np.ndarray | None:
+    """The upper Cholesky factor, in place of a symmetric matrix; None if rounding has left it indefinite."""
+    try:
+        return np.asarray(scipy.linalg.cholesky(A.T, overwrite_a=True, check_finite=False))  # Aᵀ is in LAPACK's order
+    except scipy.linalg.LinAlgError:
+        return None
+
+
+def raised_ridge(ridge: float, diagonal: float) -> float:
+    """The next larger ridge; raises if even the size of the diagonal was not enough."""
+    if not ridge <= diagonal:
+        raise LikewiseError("the kernel of these rows cannot be factored in floating point: pass kernel='linear'")
+    return 4 * ridge
+
+
+def factor_raised(A: np.ndarray, ridge: float) -> tuple[np.ndarray, float]:
+    """The upper Cholesky factor of A + λI and λ: the given one, or the smallest larger one that rounding needs."""
+    while True:
+        shifted = A.copy()
+        shifted[np.diag_indices(len(A))] += ridge
+        factor = upper_factor(shifted)
+        if factor is not None:
+            return factor, ridge
+        diagonal = float(A.diagonal().max())
+        ridge = raised_ridge(max(ridge, 1e-9 * diagonal), diagonal)
+
+
 # -- Leading directions -----------------------------------------------------------------------------------------------
 
 

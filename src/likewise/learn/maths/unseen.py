@@ -26,7 +26,6 @@ class ShrinkageMap:
     shrink: float = 1.0
     spread: float = 1.0
     power: float = 0.0
-    scaling: str = "unit"
 
     def learned_from(self, unit: UnitRows) -> np.ndarray:
         """The map (d, d) from the classes of these rows."""

@@ -116,7 +116,7 @@ def seen_methods() -> list[MethodSpec]:
             _seeded(baselines.KernelRidge, output="posterior"),
         ),
         _scaled("neural-posterior", "neural posterior", "posterior", baselines.NeuralHead, output="posterior"),
-        _ours("anchored-posterior", "SimilarityLearner (posterior)", "posterior", output="posterior"),
+        _ours("anchored-posterior", "SimilarityLearner (posterior)", "posterior", settings={"temperature": "auto"}),
     ]
 
 
@@ -134,7 +134,7 @@ def unseen_methods() -> list[MethodSpec]:
         MethodSpec("lda-input", "LDA and input + cosine", "linear", _seeded(baselines.WithInput, base="lda")),
         MethodSpec("ridge", "ridge + cosine", "linear", by_class(baselines.RidgeOneHot)),
         MethodSpec("ridge-input", "ridge and input + cosine", "linear", _seeded(baselines.WithInput, base="ridge")),
-        _ours("anchored", "SimilarityLearner (unseen)", "linear", unseen_classes=True),
+        _ours("anchored", "SimilarityLearner (unseen)", "linear", settings={"share": 0.0}),
     ]
 
 
