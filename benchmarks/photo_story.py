@@ -116,19 +116,20 @@ class Story:
         self._wait(page, "document.querySelectorAll('#grid-right .card').length > 12")
         self.marked.add(item["name"])
         self._frame(page, 1400, recorded)
-        for place in range(1, N_MARKS + 1):
-            card = page.locator(f"#grid-right .card:nth-child({place})")
+        for _ in range(N_MARKS):  # the first that is not marked yet: the order follows the marks
+            card = page.locator("#grid-right .card:not(.right):not(.wrong)").first
             label = next(name for name in self.truth if name in card.inner_text())
             card.hover()
             card.locator(".marks .right" if self.truth[label] == name else ".marks .wrong").click()
             self.marked.add(label)
             self.n_marks += 1
             self._wait(page, f"document.getElementById('count').textContent.startsWith('{self.n_marks} ')")
+            self._wait(page, "!document.querySelector('.waiting')")
             self._frame(page, 350, recorded)
 
     def learn(self, page: Any) -> None:
         page.click("#learn")
-        self._wait(page, "document.getElementById('status').textContent.includes('Learned in')")
+        self._wait(page, "document.getElementById('status').textContent.includes('Kept in')")
         page.wait_for_timeout(600)
         self._frame(page, 4000, True)
 

@@ -171,7 +171,7 @@ def taught(page: Any) -> Iterator[Figure]:
     marked = time.perf_counter() - began
     began = time.perf_counter()
     page.click("#learn")
-    wait(page, "document.getElementById('status').textContent.includes('Learned in')", 300)
+    wait(page, "document.getElementById('status').textContent.includes('Kept in')", 300)
     wait(page, READY)
     what = f"browser: Learn to the new ranking, after {MARKS} marks in {marked:.0f} s"
     yield Figure(what, time.perf_counter() - began, "s", 2)

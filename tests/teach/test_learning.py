@@ -60,7 +60,7 @@ def test_coordinates_are_brought_closer_to_zero_on_both_sides():
 def test_right_ones_come_first_and_wrong_ones_last(learner, unlabelled):
     y = unlabelled[1]
     threes, eights = np.flatnonzero(y == 3)[:5], np.flatnonzero(y == 8)[:4]
-    order = np.argsort(-learner.scores(Group(rows(*threes), rows(*eights))))
+    order = np.argsort(-learner.scores(learner.scored(Group(rows(*threes), rows(*eights)))))
     assert set(order[:5]) == set(threes)
     assert set(order[-4:]) == set(eights)
 
@@ -121,7 +121,7 @@ def test_a_large_gallery_is_scored_near_the_right_ones(unlabelled, monkeypatch):
     group = Group(rows(*zeros), rows(7))
     scored = large.scored(group)
     assert len(scored.rows) < 400
-    scores = large.scores(group)
+    scores = large.scores(scored)
     likely = scored.rows[~scored.places(group.other)]
     assert scores[likely].min() > np.delete(scores, scored.rows).max()
     assert np.mean(y[np.argsort(-scores)[:50]] == y[query]) > 0.9

@@ -71,7 +71,7 @@ def _report_lesson(card: dict[str, Any]) -> None:
     console = results()
     lessons = f"{plural(card['marks'], 'mark')} and {plural(card['labels'], 'label')}"
     console.print(f"lesson {card['number']}: {lessons}, {card['seconds']:.2f} s")
-    moved, agrees, figures = card["moved"], card["agrees"], card["mAP"]
+    moved, agrees = card["moved"], card["agrees"]
     if moved["queries"]:
         console.print(
             f"{plural(moved['items'], 'new result')} on the first pages of {plural(moved['queries'], 'query')}"
@@ -87,13 +87,6 @@ def _report_lesson(card: dict[str, Any]) -> None:
             low, high = round(100 * expected["low"]), round(100 * expected["high"])
             marks = f"{low} to {high} % right among the first {concept['of']} unmarked; {marks}"
         console.print(f"{concept['name']}: {marks}; {concept['next']}", markup=False, soft_wrap=True)
-    if figures is not None:
-        console.print(
-            f"mAP {figures['before']:.4f} before, {figures['after']:.4f} after, on {plural(figures['items'], 'item')} "
-            "that neither the model nor the lesson has learned from"
-        )
-    elif card["note"]:
-        console.print(card["note"], markup=False)
     if card["model"] is not None:
         console.print(f"saved {card['model']}", markup=False, soft_wrap=True)
 

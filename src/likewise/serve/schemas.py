@@ -224,6 +224,7 @@ class SearchResponse(BaseModel):
     total: int = Field(description="How many items were ranked, or are above the cut-off.")
     about_wrong: float | None = Field(description="How many of `total` are expected to be wrong, with a cut-off.")
     novelty: float | None = Field(description="Above 1, the query is unlike anything the model learned from.")
+    calibrated: bool = Field(description="Whether this query has a cut-off.")
     hits: list[Hit]
 
 

@@ -2,10 +2,10 @@
 
 import secrets
 import threading
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from cachetools import LRUCache, cachedmethod
@@ -20,6 +20,7 @@ from likewise.search.index import BaseIndex
 from likewise.search.rank import NotFoundError, Space, check_row, mean_query, query_vector, rank_scores
 from likewise.serve.catalogue import SIZES, Catalogue, Facet, Filters, Picture, PictureDecoders, placeholder, shown_file
 from likewise.serve.settings import Limits
+from likewise.teach.learning import Scored
 from likewise.teach.taught_index import untaught
 from likewise.words import TextSide
 from likewise.words.search import Phrase, Wording, Words, WordScores, has_words
@@ -81,6 +82,7 @@ class SearchResult:
     which about `about_wrong` are wrong. A `novelty` of the query above 1 means that it is unlike anything known.
 
     `by_name` has for each row whether the words of the query are in its label or name; None without words.
+    `calibrated` says whether the results have a cut-off.
 
     With `learned_from_query` the average precision says nothing about other queries: the model learned from this one.
     """
@@ -96,6 +98,7 @@ class SearchResult:
     about_wrong: float | None = None
     novelty: float | None = None
     by_name: np.ndarray | None = None
+    calibrated: bool = False
 
 
 class Ranking:
@@ -147,8 +150,17 @@ class Ranking:
         return len(self.rows)
 
 
+class Marked(NamedTuple):
+    """What was marked for a query: its concept, and a function that gives the scores of all items by it."""
+
+    concept: Scored
+    scores: Callable[[], np.ndarray]
+
+
 class Session:
-    """One index being searched and taught."""
+    """One index being searched and taught; `marked_for` gives what was marked for a query, if anything was."""
+
+    marked_for: Callable[[SearchQuery], Marked | None]
 
     def __init__(
         self, index: BaseIndex, limits: Limits, side: TextSide | None = None, show: Sequence[str] = ()
@@ -157,7 +169,7 @@ class Session:
         self._side, self.has_words = side, side is not None or has_words(index)
         self._words: Words | None = None
         self._renamed = False  # labels have changed since the last search by words
-        self.limits = limits
+        self.limits, self.marked_for = limits, lambda query: None
         self.boot = secrets.token_hex(4)  # part of picture addresses, so that a browser does not cache across restarts
         self.raw, self.learned = index.space("raw"), index.space()
         self.previous: Space | None = None
@@ -289,6 +301,9 @@ class Session:
         self, query: SearchQuery, k: int, side: str = "learned", offset: int = 0, at_most_wrong: float | None = None
     ) -> SearchResult:
         """k items that fit a query after the first `offset`, best first; with a cut-off, only those above it."""
+        marked = self.marked_for(query) if side == "learned" else None
+        if marked is not None and (at_most_wrong is None or marked.concept.calibration is not None):
+            return self._search_by_marks(marked, query, k, offset, at_most_wrong)
         if at_most_wrong is not None:
             result = self.above(query, side, at_most_wrong)
             page = slice(offset, offset + k)
@@ -298,6 +313,28 @@ class Session:
         if query.has_words:
             return self._search_by_words(self.space(side), query, k, offset)
         return self.with_confidence(self._search(self.space(side), query, k, offset), query)
+
+    def _search_by_marks(
+        self, marked: Marked, query: SearchQuery, k: int, offset: int, at_most_wrong: float | None
+    ) -> SearchResult:
+        """Results in the order of what was marked for the query; above a cut-off, only those that nobody marked."""
+        concept, S, allowed, page = marked.concept, marked.scores(), self._allowed(query), slice(offset, offset + k)
+        label, P, wrong = self.common_label(query), None, None
+        precision = self._precision(S, query, label) if query.precision else None
+        if at_most_wrong is not None:
+            rows, P = concept.above(at_most_wrong)
+            passes = np.isin(rows, allowed)
+            rows, P = rows[passes], P[passes]
+            total, wrong, scores = len(rows), float((1 - P).sum()), S[rows]
+            rows, P, scores = rows[page], P[page], scores[page]
+        else:
+            rows, scores = (part[offset:] for part in rank_scores(S, offset + k, allowed))
+            total = len(allowed)
+            P = None if concept.calibration is None else concept.probabilities(rows)
+        is_sure = concept.calibration is not None
+        return SearchResult(
+            self.learned, rows, scores, label, precision, total, probabilities=P, about_wrong=wrong, calibrated=is_sure
+        )
 
     def above(self, query: SearchQuery, side: str, at_most_wrong: float) -> SearchResult:
         """All results above a cut-off."""
@@ -321,7 +358,7 @@ class Session:
         confidence = self._confidence(space, query)
         P = confidence.probabilities(result.rows[None])[0] if space.calibrated else None
         novelty = None if confidence.novelty is None else float(confidence.novelty[0])
-        return replace(result, probabilities=P, novelty=novelty)
+        return replace(result, probabilities=P, novelty=novelty, calibrated=space.calibrated)
 
     def _confidence(self, space: Space, query: SearchQuery) -> Confidence:
         return Confidence.of_set(space.index, self._features(query.like), self._features(query.unlike))

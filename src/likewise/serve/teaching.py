@@ -17,10 +17,11 @@ from likewise.errors import LikewiseError
 from likewise.search.items import ItemRef
 from likewise.search.rank import NotFoundError
 from likewise.serve.jobs import Job, public_text
-from likewise.serve.session import Reference, Session
+from likewise.serve.session import Marked, Reference, SearchQuery, Session, Upload
 from likewise.teach import Feedback, Teacher
 from likewise.teach.concepts import Concept, grown, save_as_label
 from likewise.teach.feedback import Event, outside_name
+from likewise.teach.learning import card_of
 from likewise.teach.suggest import NamedGroup, Suggestion
 from likewise.teach.teacher import in_force, opened_feedback
 from likewise.utils.threads import blas_threads, n_cores
@@ -64,6 +65,9 @@ class TeachingSession:
             self._show_lesson()
             self._refresh_labels()
         self.feedback.refresh()
+        session.marked_for = self.marked_for
+        if self.events:
+            self._prepare()
 
     # -- steps --------------------------------------------------------------------------------------------------------
 
@@ -177,6 +181,25 @@ class TeachingSession:
     def _prepare_on_all_cores(self) -> None:
         with blas_threads(n_cores()):  # the server itself keeps to one thread of BLAS
             self._teacher.prepare()
+
+    # -- what was marked for a query ----------------------------------------------------------------------------------
+
+    def marked_for(self, query: SearchQuery) -> Marked | None:
+        """What was marked for a query of pictures, which then ranks by it, before anything is kept."""
+        if query.has_words or query.unlike or not query.like or not self.count:
+            return None
+        concept = self._teacher.concept(query=[self._example(ref) for ref in query.like])
+        return None if concept is None else Marked(concept, lambda: self._teacher.scores(concept))
+
+    def card(self, label: str | None, query: list[Reference]) -> dict[str, Any] | None:
+        """What the marks for a label or a query say about it; None without marks."""
+        concept = self._teacher.concept(label=label, query=[self._example(ref) for ref in query] or None)
+        return None if concept is None else card_of(label or "this query", concept).facts()
+
+    def _example(self, reference: Reference) -> Any:
+        if isinstance(reference, str):
+            return self.session.upload(reference).features
+        return reference.features if isinstance(reference, Upload) else reference
 
     # -- what to mark next --------------------------------------------------------------------------------------------
 

@@ -76,10 +76,10 @@ class Scored:
 
     @cached_property
     def ranking(self) -> np.ndarray:
-        """Scores that rank: rows that belong come first, those that do not come last."""
+        """Scores that rank: rows that were marked or labelled as belonging come first, those as not belonging last."""
         scores = self.scores.copy()
         spread = float(np.ptp(scores)) + 1
-        right, wrong = sides(self.group)
+        right, wrong = (nodes if self.explicit is None else nodes & {*self.explicit} for nodes in sides(self.group))
         scores[self.places(right)] += spread
         scores[self.places(wrong)] -= spread
         return scores
@@ -129,6 +129,14 @@ class Scored:
         """Probabilities of the scores, for a cut-off; None with fewer than FEWEST_MARKS right or wrong ones."""
         evidence = self.evidence(FEWEST_MARKS)
         return None if evidence is None else Calibration({0: evidence})
+
+    def probabilities(self, rows: np.ndarray) -> np.ndarray:
+        """How likely rows of the index belong: 1 or 0 if they were marked, and 0 if they were not scored."""
+        assert self.calibration is not None
+        places = np.clip(np.searchsorted(self.rows, rows), 0, len(self.rows) - 1)
+        P = self.calibration.probability(self.scores[places], np.zeros(len(rows), bool))
+        right, wrong = (rows_of(nodes) for nodes in sides(self.group))
+        return np.where(np.isin(rows, right), 1, np.where((self.rows[places] != rows) | np.isin(rows, wrong), 0, P))
 
     def above(self, at_most_wrong: float) -> tuple[np.ndarray, np.ndarray]:
         """Rows of the index that nobody marked above a cut-off, best first, and their probabilities."""
@@ -209,9 +217,8 @@ class Learner:
         ]
         return np.array(vectors, np.float32).reshape(-1, self._V.shape[1])
 
-    def scores(self, group: Group) -> np.ndarray:
-        """Scores of all rows of the index that rank them for a group; of a large gallery its candidates are first."""
-        scored = self.scored(group)
+    def scores(self, scored: Scored) -> np.ndarray:
+        """Scores of all rows of the index that rank them for a concept; of a large gallery its candidates are first."""
         if len(scored.rows) == len(self._index):
             return scored.ranking
         right = [node for node, is_right in zip(scored.nodes, scored.examples.right, strict=True) if is_right]

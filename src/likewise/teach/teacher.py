@@ -19,7 +19,6 @@ import numpy as np
 from cachetools import LRUCache
 
 from likewise.errors import LikewiseError
-from likewise.evaluate import mean_average_precision
 from likewise.learn.base import SimilarityModel
 from likewise.search.index import BaseIndex, Index
 from likewise.search.items import ItemRef
@@ -35,31 +34,20 @@ from likewise.utils.wording import listed
 
 log = logging.getLogger("likewise")
 
-MOST_HELD = 1_000
-HELD_SHARE = 0.3
 MOST_ALIKE = 200  # rows outside the graph that a label is learned from
 MOST_SHOWN = 60  # queries and concepts that the card of a lesson is about
-MOST_SCORED = 16  # concepts whose scores are remembered
+MOST_SCORED = 500  # concepts whose scores are remembered; of a large gallery a twentieth
 
 
 @dataclass(frozen=True)
 class Lesson:
-    """The outcome of learning: a model, the index under it, and mAP on held-out labelled items before and after.
-
-    mAP is None if there are no such items; `note` says so where the model has learned from all of them. `event` is the
-    entry of the journal.
-    """
+    """The outcome of learning: a model, the index under it, and the entry of the journal."""
 
     model: SimilarityModel
     index: TaughtIndex
-    before: float | None
-    after: float | None
-    seconds: float
+    event: Event
     n_marks: int
     n_labels: int
-    n_held: int
-    note: str | None
-    event: Event
 
 
 class Teacher:
@@ -72,21 +60,17 @@ class Teacher:
         lessons in its journal are learned again together; what its own model knew stays.
     feedback : Feedback or None
         A journal: every mark and label is written to it before it counts. None keeps them in memory.
-    random_state : int
-        Seed of the held-out items and of the landmarks.
     """
 
-    def __init__(self, index: BaseIndex, feedback: Feedback | None = None, *, random_state: int = 0) -> None:
+    def __init__(self, index: BaseIndex, feedback: Feedback | None = None) -> None:
         self.index, self.untaught = index, untaught(index)
         self.feedback = Feedback() if feedback is None else feedback
-        self._rng = np.random.default_rng(random_state)
-        self._held, self._note = _held_out(self.untaught, self._rng)
         self._learner = Learner(self.untaught)
         self.resolver = Resolver(self.untaught, self.feedback)
         self.base = self._learner.base
         self.lesson = _last(self.feedback.lessons)  # which the index is under
         self._lock = threading.RLock()
-        self._scored: LRUCache[Any, Scored] = LRUCache(MOST_SCORED)
+        self._scored: LRUCache[Any, Scored] = LRUCache(MOST_SCORED if not self._learner.is_large else MOST_SCORED // 20)
         self._concepts_of: tuple[Any, tuple[FeedbackState, list[NamedGroup]]] = None, (FeedbackState(), [])
 
     def prepare(self) -> None:
@@ -186,20 +170,12 @@ class Teacher:
             state = self.resolver.state(event for event in steps if event.kind != "lesson")
             concepts = [(concept, self.scored(concept.group, state)) for concept in self._concepts(state)]
             taught, part = self._taught(state, [scored for _, scored in concepts])
-            held = self._still_held(state)
-            before, after = self._score(self.index, held), self._score(taught, held)
             cards = [card_of(concept.name, scored) for concept, scored in concepts]
             facts = self._facts(state, cards, taught)
-        note = self._note if after is None else None
-        figures = None if after is None else {"before": before, "after": after, "items": len(held)}
         through = steps[-1].id if steps else None
-        seconds = time.perf_counter() - began
-        event = self._keep(
-            taught, part, {**facts, "mAP": figures, "note": note, "through": through, "seconds": seconds}, who
-        )
-        self.index, self.lesson = taught, event
-        counts = (len(state.marks), len(state.labels), len(held))
-        return Lesson(taught.model, taught, before, after, seconds, *counts, note, event)
+        facts = {**facts, "through": through, "seconds": time.perf_counter() - began}
+        self.index, self.lesson = taught, self._keep(taught, part, facts, who)
+        return Lesson(taught.model, taught, self.lesson, len(state.marks), len(state.labels))
 
     def taught_by(self, state: FeedbackState) -> tuple[TaughtIndex, ChangedRows | None]:
         """The index after a lesson from this feedback, and the coordinates of the rows that it reached."""
@@ -239,6 +215,10 @@ class Teacher:
         group = next((concept.group for concept in concepts if wanted <= concept.group.belongs), None)
         is_asked = len(wanted) > 1 or label is not None or wanted <= {mark.query for mark in state.marks}
         return self.scored(group, state) if group is not None and is_asked else None
+
+    def scores(self, concept: Scored) -> np.ndarray:
+        """Scores of all rows by which a search for a concept ranks them."""
+        return self._learner.scores(concept)
 
     def _current(self) -> tuple[FeedbackState, list[NamedGroup]]:
         """What marks and labels say now, and the concepts of it."""
@@ -335,35 +315,17 @@ class Teacher:
         return self.feedback.append(event)
 
     def _known_labels(self, labels: np.ndarray | None, state: FeedbackState) -> dict[int, Any]:
-        """Labels by row, without those of held-out rows unless given: nothing is learned from what is measured on.
-
-        Of a large gallery, labels of some rows, of rows with feedback, and of some like them.
-        """
+        """Labels by row; of a large gallery, those of some rows, of rows with feedback, and of some like them."""
         if labels is None:
             return {}
-        hidden, rows = set(self._held.tolist()) - set(state.labels), self._learner.some
+        rows = self._learner.some
         if len(rows) < len(labels):
             mentioned = np.array(sorted(state.rows), np.int64)
             alike = (
                 np.flatnonzero(labels == label)[:MOST_ALIKE] for label in {labels[row] for row in mentioned} - {None}
             )
             rows = np.unique(np.concatenate([rows, mentioned, *alike]))
-        return {row: labels[row] for row in rows.tolist() if labels[row] is not None and row not in hidden}
-
-    def _still_held(self, state: FeedbackState) -> np.ndarray:
-        """Held-out rows without feedback, of labels that at least two of them have."""
-        touched = state.rows
-        rows = np.array([row for row in self._held.tolist() if row not in touched], dtype=np.int64)
-        return _shared(rows, self.untaught.labels)
-
-    def _score(self, index: BaseIndex, held: np.ndarray) -> float | None:
-        if not len(held):
-            return None
-        assert self.untaught.labels is not None
-        y = np.array([str(label) for label in self.untaught.labels[held]])
-        V = index.vectors[held]
-        Q = V if self._learner.cosine else index.model.transform_query(np.asarray(index.raw[held], np.float32))
-        return float(mean_average_precision(Q, V, y))
+        return {row: labels[row] for row in rows.tolist() if labels[row] is not None}
 
 
 def _last(lessons: list[Event]) -> Event | None:
@@ -415,34 +377,6 @@ def _recalled(index: Index, feedback: Feedback, lesson: Event) -> tuple[Taught, 
                 others = [event.id for event in feedback.lessons if event.id != lesson.id]
                 write_lesson(index, lesson.id, taught.model, part, others)
     return recalled
-
-
-def _held_out(index: Index, rng: np.random.Generator) -> tuple[np.ndarray, str | None]:
-    """Labelled rows to measure on, which the model has not learned from; if there are none, the reason.
-
-    At most a share of each label is taken, and never all of it.
-    """
-    if index.labels is None:
-        return np.empty(0, np.int64), None
-    there = np.flatnonzero([label is not None for label in index.labels])
-    there = there[~index.model.learned_from(index.raw[there])]
-    if not len(there):
-        return there, "the model has learned from every labelled item: their mAP would say nothing about others"
-    share = min(HELD_SHARE, MOST_HELD / len(there))
-    _, codes, counts = np.unique([str(label) for label in index.labels[there]], return_inverse=True, return_counts=True)
-    members = np.split(there[np.argsort(codes, kind="stable")], np.cumsum(counts)[:-1])
-    if 2 * len(members) > MOST_HELD:  # two of each label would be too many
-        members = [members[i] for i in np.sort(rng.permutation(len(members))[: MOST_HELD // 2])]
-    chosen = [rng.permutation(rows)[: min(len(rows) - 1, max(2, round(share * len(rows))))] for rows in members]
-    return np.sort(np.concatenate(chosen)).astype(np.int64), None
-
-
-def _shared(rows: np.ndarray, labels: np.ndarray | None) -> np.ndarray:
-    """Rows that share their label with another of them."""
-    if labels is None or not len(rows):
-        return rows[:0]
-    _, inverse, counts = np.unique([str(label) for label in labels[rows]], return_inverse=True, return_counts=True)
-    return rows[counts[inverse] > 1]
 
 
 def moved(before: BaseIndex, after: BaseIndex, rows: Sequence[int], k: int = FIRST) -> int:

@@ -90,7 +90,7 @@ export function follow() {
   on("feedback", (entry) => { if (entry.who !== me.name) reloadSoon(stepOf(entry)); });
   on("learned", (lesson) => {
     if (lesson.who === me.name) return;
-    say(`${lesson.who || "Somebody"} pressed Learn.`);
+    say(`${lesson.who || "Somebody"} pressed Keep.`);
     awaitLesson();
   });
   on("reloaded", () => location.reload()); // a new version of the index: rows have other numbers

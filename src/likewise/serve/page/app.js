@@ -239,7 +239,7 @@ async function start() {
   follow();
   if (status.learning.state === "running") await awaitLesson();
   else if (status.feedback.pending) {
-    say(`${plural(status.feedback.pending, "earlier mark")}: press Learn to apply them.`);
+    say(`${plural(status.feedback.pending, "earlier mark")}: press Keep to search by them everywhere.`);
   }
 }
 

@@ -86,6 +86,7 @@ function draw() {
   $("legend").hidden = after.label === null;
   const among = filtered() ? " in this filter" : "";
   say(drawCutoff(after) ?? `${things(after.total)}${among} ranked in ${after.milliseconds.toFixed(1)} ms`);
+  state.cutFor = after.calibrated ? JSON.stringify(body()) : "";
   state.hits = after.hits;
 }
 
@@ -120,7 +121,7 @@ export const downloadResults = (kind) => download(kind, { ...body(), side: "lear
 // -- the cut-off ---------------------------------------------------------------------------------------------------
 
 // Words have no cut-off: what their scores mean was not measured.
-const canCut = () => state.status.calibrated && state.like.length > 0
+const canCut = () => (state.status.calibrated || state.cutFor === JSON.stringify(body())) && state.like.length > 0
   && [...state.like, ...state.unlike].every((example) => example.text === undefined);
 const isCut = () => state.cutoff > 0 && canCut();
 
@@ -161,7 +162,7 @@ export function wireSearch() {
   react(() => state.cutoff, drawSlider);
   react(() => state.side, (side) => { $("side").value = side; });
   react(() => [state.like, state.unlike], () => { left.reached = right.reached = 0; });
-  react(() => [state.like, state.unlike, state.status.calibrated], () => {
+  react(() => [state.like, state.unlike, state.status.calibrated, state.cutFor], () => {
     $("sure").hidden = !canCut();
     if (!canCut()) $("unknown").hidden = true;
   });

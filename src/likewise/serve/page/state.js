@@ -23,6 +23,7 @@ const initial = {
   answers: new Map(),   // of suggestions: row to true or false
   selected: new Map(),  // row to item
   hits: [],             // the first results
+  cutFor: "",           // the query whose results have a cut-off by its own marks
   last: { item: null, list: null, place: 0 }, // the card that had focus last
   revision: 0,          // counts changes after which the view is loaded again
   lessons: 0,           // lessons that this page has seen the end of

@@ -11,6 +11,7 @@ import {
 
 const UNHEARD = 1000; // ms after which the server is asked again: events may not come through a proxy
 let watching = false;
+let turning = false; // advice is being asked for
 let wake = () => {}; // ends the wait for a lesson
 
 const isRunning = () => state.status.learning?.state === "running";
@@ -30,7 +31,32 @@ export async function mark(items, right) {
   if (!answer) return;
   setMarks(examples.flatMap((example) => items.map((item) => `${markKey(example)}>${item.row}`)), value);
   update(answer);
+  await rerank();
   say(value === null ? "Taken off." : `Saved: ${nameAll(items)} ${value ? "right" : "wrong"} for this query.`);
+  await advise(examples);
+}
+
+// Results follow the marks at once: right ones first, wrong ones last; the focus stays on its picture.
+async function rerank() {
+  const isInside = state.last.list?.contains(document.activeElement);
+  await reload();
+  if (isInside) focusLast();
+}
+
+// What the marks say so far: what to expect of the others, and what to do next.
+async function advise([example, ...more]) {
+  if (more.length || turning) return;
+  turning = true;
+  const card = await trying(() => call(`/api/card?${query(refOf(example))}`));
+  turning = false;
+  if (!card) return;
+  say(`Saved: ${card.right} right, ${card.wrong} wrong. ${expectation(card)}${capital(card.next)}.`);
+}
+
+function expectation({ expected, of }) {
+  if (!expected) return "";
+  const [low, high] = [expected.low, expected.high].map((share) => Math.round(100 * share));
+  return `${low} to ${high} % of the first ${of} others are right. `;
 }
 
 function setMarks(keys, value) {
@@ -100,7 +126,7 @@ export async function learn() {
   const answer = await trying(() => call("/api/learn", {}));
   if (!answer) return;
   update(answer);
-  say("Learning… you can keep searching.", "busy");
+  say("Keeping… you can go on searching.", "busy");
   await awaitLesson();
 }
 
@@ -128,7 +154,7 @@ async function finished() {
     state.revision += 1;
   });
   await page.drawn;
-  if (lesson) say(`Learned in ${lesson.seconds.toFixed(2)} s.`);
+  if (lesson) say(`Kept in ${lesson.seconds.toFixed(2)} s.`);
   state.lessons += 1;
 }
 
@@ -149,14 +175,14 @@ function drawStatus(status) {
   if (!isRunning()) wake();
 }
 
-// -- the card of the last lesson: what moved, what it agrees with, what is still wrong -----------------------------
+// -- the card of the last lesson: what moved, what it agrees with, what to expect of each concept ------------------
 
 function drawLesson(lesson) {
   const closed = `${state.status.boot}/${lesson?.number}`;
   $("lesson").hidden = !lesson || remembered("lesson-closed") === closed;
   if ($("lesson").hidden) return;
   const close = () => { remember("lesson-closed", closed); $("lesson").hidden = true; };
-  $("lesson").replaceChildren(lessonHead(lesson), facts(lesson), ...stillWrong(lesson), ...note(lesson),
+  $("lesson").replaceChildren(lessonHead(lesson), facts(lesson), ...concepts(lesson),
     button("×", { className: "quiet lesson-close", "aria-label": "Hide the lesson" }, close));
 }
 
@@ -167,7 +193,7 @@ function lessonHead({ marks, labels, who, number: n, seconds }) {
     make("p", { className: "muted" }, text));
 }
 
-function facts({ moved, agrees, mAP, labels }) {
+function facts({ moved, agrees, labels }) {
   const list = make("dl", { className: "facts" });
   const add = (value, words) => list.append(make("div", {}, make("dt", {}, words), make("dd", {}, value)));
   if (moved) {
@@ -178,24 +204,16 @@ function facts({ moved, agrees, mAP, labels }) {
     const what = labels ? "statements" : "marks";
     add(`${number(agrees.count)} of ${number(agrees.of)}`, `${what} agreed with when left out`);
   }
-  if (mAP) {
-    const items = plural(mAP.items, "item");
-    add(`${mAP.before.toFixed(3)} → ${mAP.after.toFixed(3)}`, `mAP on ${items} never learned from`);
-  }
   return list;
 }
 
-// Marked wrong, and still among the first.
-function stillWrong({ still_wrong: wrong }) {
-  if (!wrong?.length) return [];
-  const rows = [...new Set(wrong.map((one) => one.item))].slice(0, 6);
-  const list = make("ul", { className: "thumbs" }, ...rows.map((row) => make("li", {}, thumbnail({ row }, 44))));
-  const text = `${plural(wrong.length, "wrong one")} still on top`;
-  return [make("div", { className: "still" }, make("p", { className: "muted" }, text), list)];
-}
-
-function note({ note: text }) {
-  return text ? [make("p", { className: "muted lesson-note" }, `${capital(text).replace(/\.$/, "")}.`)] : [];
+// What to expect of each concept, and marks that contradict the others.
+function concepts({ concepts: all }) {
+  const list = make("ul", { className: "concepts" }, ...all.slice(0, 4).map((concept) => {
+    const doubtful = concept.doubtful.map((row) => thumbnail({ row }, 44));
+    return make("li", {}, make("b", {}, concept.name), ` ${expectation(concept)}${capital(concept.next)}. `, ...doubtful);
+  }));
+  return all.length ? [list] : [];
 }
 
 export const wireTeach = () => react(() => state.status, drawStatus);
@@ -268,7 +286,7 @@ export async function answerSuggestion(item, right) {
   update(status);
   if (isLabel) await refreshLabels();
   const left = $("next-grid").grid.total - answers.size;
-  const rest = left ? `${plural(left, "suggestion")} left.` : "Press Learn, or ask for others.";
+  const rest = left ? `${plural(left, "suggestion")} left.` : "Press Keep, or ask for others.";
   say(value === null ? "Taken off." : `Saved. ${rest}`);
 }
 

@@ -35,6 +35,19 @@ def suggestions(
     return SuggestionsResponse(suggestions=[_suggestion(session, teaching, hit, is_asked) for hit in hits])
 
 
+@concepts.get("/card", summary="What the marks for a query or a label say about it")
+def card(
+    session: CurrentSession,
+    teaching: CurrentTeaching,
+    label: Annotated[str | None, Query(max_length=200, description="A label.")] = None,
+    row: Annotated[int | None, Query(ge=0, le=2**31 - 1, description="An item as query.")] = None,
+    upload: Annotated[str | None, Query(max_length=64, description="An upload as query.")] = None,
+) -> dict[str, Any] | None:
+    """The expected precision of the first results that nobody marked, and what to do next; null without marks."""
+    query: list[Any] = [upload] if upload is not None else [] if row is None else [session.check_row(row)]
+    return teaching.card(label, query)
+
+
 @concepts.post("/concepts", summary="Preview a label or a query at a cut-off")
 def preview(session: CurrentSession, store: CurrentConcepts, body: schemas.ConceptRequest) -> schemas.ConceptResponse:
     """The items with the label, or the examples, and all that belong to them above the cut-off."""

@@ -82,12 +82,14 @@ async def _answer(
     began, batcher, space = time.perf_counter(), request.app.state.batcher, session.space(wanted.side)
     # Pages of an approximate index would overlap if nobody remembered its first results.
     has_pages = request.method == "POST" and space.approximate
-    if query.is_single and wanted.at_most_wrong is None and not offset and not has_pages:
+    is_marked = wanted.side == "learned" and await run_in_threadpool(session.marked_for, query) is not None
+    if query.is_single and wanted.at_most_wrong is None and not offset and not has_pages and not is_marked:
         example = query.like[0]
         features = example.features if isinstance(example, Upload) else example
         rows, scores, likely, novelty = await batcher.search(space, features, wanted.k)
         label, total = session.common_label(query), len(session) - len(query.rows)
-        result = SearchResult(space, rows, scores, label, None, total, probabilities=likely, novelty=novelty)
+        likely = {"probabilities": likely, "novelty": novelty, "calibrated": space.calibrated}
+        result = SearchResult(space, rows, scores, label, None, total, **likely)
     else:
         result = await batcher.run(session.search, query, wanted.k, wanted.side, offset, wanted.at_most_wrong)
     return _response(session, result, wanted.side, began)
@@ -139,5 +141,6 @@ def _response(session: Session, result: SearchResult, side: schemas.Side, began:
         total=result.total,
         about_wrong=result.about_wrong,
         novelty=result.novelty,
+        calibrated=result.calibrated,
         hits=hits,
     )
