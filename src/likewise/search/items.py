@@ -564,14 +564,18 @@ class Places:
         before, now = old.identities, self.identities
         if now.items.paths is None or now.items.own_ids or before.items.own_ids:
             return
+        taken = {place.row for place in self._places.values() if place is not None and place.own}
         for latest, place in old._places.items():
             if place is None or not place.own or now.exact(latest) is not None:
                 continue
-            row, new = now.items.row_of.get(before.reference(place.row).id), self[latest]
-            if row is not None and now.is_edit_of(row, before, place.row):
+            row = now.items.row_of.get(before.reference(place.row).id)
+            if row is None or not now.is_edit_of(row, before, place.row):
+                alike = (row for name in self._names.get(latest, (latest,)) for row in now.alike(name))
+                new = (row for row in alike if row not in taken and before.exact(now.reference(row)) is None)
+                row = next(new, None)  # not a copy that was there before
+            if row is not None:
+                taken.add(row)
                 yield latest, now.reference(row)
-            elif new is not None and not new.own and before.exact(now.reference(new.row)) is None:
-                yield latest, now.reference(new.row)
 
 
 def _alike(one: np.ndarray, two: np.ndarray) -> bool:

@@ -93,13 +93,16 @@ def _facts(version: Path) -> Facts:
 
 def _advice(folder: Path) -> str:
     """How an index is built again where none of its versions can be: in the same folder, around its marks."""
-    model = next((path for version in INDEX.versions(folder) if is_model(path := version / MODEL)), "[MODEL]")
-    if INDEX.current(folder) not in INDEX.versions(folder):
+    versions = INDEX.versions(folder)
+    facts = _facts(versions[0]) if versions else {}
+    model = next((path for version in versions if is_model(path := version / MODEL)), "[MODEL]")
+    command = f"likewise index {model} GALLERY -o {folder}"
+    if facts.get("source") and facts.get("root"):
+        command = f"likewise serve {facts['root']} -o {folder} --refit"
+    elif not versions:
         (folder / INDEX.pointer).unlink(missing_ok=True)
-    return (
-        f"no version of {folder} can be repaired; its marks stay: likewise index {model} GALLERY -o {folder} builds it "
-        "again around them"
-    )
+        command = f"likewise serve PHOTOS -o {folder}, or {command},"
+    return f"no version of {folder} can be repaired; its marks stay: {command} builds it again around them"
 
 
 def is_model(path: Path) -> bool:
