@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import hashlib
+import json
 import shutil
 import zipfile
 from collections.abc import Callable
@@ -266,6 +268,14 @@ def test_other_files_than_backups_are_refused(home: Path, tmp_path: Path) -> Non
             archive.writestr(name, data + b"0" * (name == "marks.sqlite"))
     with pytest.raises(FileFormatError, match=r"the checksum of marks\.sqlite does not match"):
         restore(file, index)
+    for name in ("undo/../../x.undo.sqlite", "undo/x.sh", "/etc/cron.d/x"):
+        about = json.loads(content["backup.json"])
+        about["files"][name] = hashlib.sha256(b"x").hexdigest()
+        with zipfile.ZipFile(file, "w") as archive:
+            for member, data in {**content, "backup.json": json.dumps(about).encode(), name: b"x"}.items():
+                archive.writestr(member, data)
+        with pytest.raises(FileFormatError, match=f"{name} is not a file of a backup"):
+            restore(file, index)
     with pytest.raises(LikewiseError, match="is not an index: expected one of the items that the backup is about"):
         restore(file, tmp_path)
     with pytest.raises(LikewiseError, match="is not an index: expected a folder with marks"):

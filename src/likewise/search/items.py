@@ -456,7 +456,7 @@ class Identities:
         return codes
 
     def row_of_key(self, key: str) -> int | None:
-        """The row of a key; also of one that an own id had in addresses of earlier versions."""
+        """The row of a key; None if there is none."""
         if self.items.own_ids:
             number = int(key) if self.items.ids.dtype.kind == "i" and key.isdecimal() else key
             found = self.items.row_of.get(number)
@@ -470,8 +470,7 @@ class Identities:
 
     @cached_property
     def _rows_by_key(self) -> dict[str, int]:
-        earlier = [_digest(str(name)) for name in self.items.ids.tolist()] if self.items.own_ids else []
-        return {key: row for keys in (earlier, self.keys) for row, key in enumerate(keys)}
+        return {key: row for row, key in enumerate(self.keys)}
 
     def _told_apart(self, code: str, times: int, row: int) -> str:
         """The key of a copy of some content: by its id, or by its order where ids are row numbers."""

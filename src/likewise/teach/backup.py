@@ -2,6 +2,7 @@
 
 import hashlib
 import json
+import re
 import zipfile
 from contextlib import suppress
 from pathlib import Path
@@ -21,6 +22,9 @@ from likewise.utils.journal import Journal
 from likewise.utils.versions import Facts
 
 _ABOUT = "backup.json"
+_NAMES = re.compile(
+    rf"{re.escape(MARKS)}|undo/[^/\\\0]+\.undo\.sqlite"
+)  # what somebody else wrote must not land elsewhere
 _MOST_BYTES = 1 << 30  # of a file in a backup
 _SETTINGS = ("approximate", "neighbors", "root", "source")
 
@@ -107,6 +111,8 @@ def _read(file: Path) -> tuple[dict[str, bytes], dict[str, Any]]:
             if any(info.file_size > _MOST_BYTES for info in archive.infolist()):
                 raise ValueError("a file in it is too large")
             about = json.loads(archive.read(_ABOUT))
+            if other := next((name for name in about["files"] if not _NAMES.fullmatch(name)), None):
+                raise ValueError(f"{other} is not a file of a backup")
             content = {str(name): archive.read(name) for name in about["files"]}
         if not isinstance(about["settings"], dict) or about["format"] != 1:
             raise ValueError(f"format {about['format']}, and 1 is expected")
