@@ -1,4 +1,4 @@
-"""`likewise search`: by picture, by row, from standard input; a table, JSON, a sheet of pictures."""
+"""`likewise search`: by picture, by row, by words; a table, JSON, a sheet of pictures."""
 
 from __future__ import annotations
 
@@ -66,29 +66,11 @@ def test_before_is_the_raw_cosine(run: Any, photos: Path) -> None:
     assert [hit["row"] for hit in found["results"]] == index.search(rows=[5], k=11, space="raw").rows[0].tolist()
 
 
-def test_standard_input_is_an_image_or_a_list_of_paths(run: Any, photos: Path) -> None:
-    query = photos / "photos" / "green" / "01.png"
-    (image,) = _json(run("search", photos / "photos.index", "-", "--json", input=query.read_bytes()))
-    (listed,) = _json(run("search", photos / "photos.index", "-", "--json", input=f"{query}\n\n"))
-    assert image["query"] == "standard input"
-    assert listed["query"] == str(query)
-    assert image["results"] == listed["results"]
-
-
 def test_the_table_names_labels_and_paths(run: Any, photos: Path) -> None:
     result = run("search", photos / "photos.index", "--row", 0, "-k", 3, env={"COLUMNS": "300"})
     assert result.exit_code == 0, result.stderr
     assert "row 0" in result.stdout
     assert result.stdout.count("blue") >= 3
-
-
-def test_the_sheet_shows_the_pictures(run: Any, photos: Path, tmp_path: Path) -> None:
-    sheet = tmp_path / "sheet.png"
-    result = run("search", photos / "photos.index", "--row", 0, "-k", 5, "--sheet", sheet)
-    assert result.exit_code == 0, result.stderr
-    assert str(sheet) in result.stderr
-    with Image.open(sheet) as image:
-        assert image.width > 6 * 96
 
 
 def test_open_shows_the_sheet(run: Any, photos: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -100,20 +82,17 @@ def test_open_shows_the_sheet(run: Any, photos: Path, monkeypatch: pytest.Monkey
 
 
 @pytest.mark.parametrize(
-    ("words", "options", "message"),
+    ("words", "message"),
     [
-        ([], {}, "nothing to search by: give an image file, words, - for standard input, --id, --row or --vector"),
-        (["none.png"], {}, "none.png does not exist"),
-        (["--row", "99"], {}, "row 99 is not in the index; expected 0 to 11"),
-        (["-"], {"input": ""}, "standard input is empty; expected an image or a list of paths"),
-        (["-"], {"input": "no/such.png\n"}, "no/such.png does not exist"),
-        (["-"], {"input": b"\x89PNG\r\n\x1a\n\0\0broken"}, "is damaged or truncated"),
+        ([], "nothing to search by: give an image file, words, --id, --row or --vector"),
+        (["none.png"], "none.png does not exist"),
+        (["--row", "99"], "row 99 is not in the index; expected 0 to 11"),
     ],
 )
 def test_wrong_questions_are_one_sentence_and_exit_with_2(
-    run: Any, photos: Path, words: list[str], options: dict[str, Any], message: str
+    run: Any, photos: Path, words: list[str], message: str
 ) -> None:
-    result = run("search", photos / "photos.index", *words, **options)
+    result = run("search", photos / "photos.index", *words)
     assert result.exit_code == 2
     assert message in result.stderr
     assert len(result.stderr.splitlines()) == 1

@@ -188,21 +188,6 @@ def test_no_verb_writes_over_an_input(inputs: Path, command: str, monkeypatch: p
     assert snapshot(inputs) == before
 
 
-def test_the_sheet_of_a_search_replaces_no_picture(photos: Path, tmp_path: Path) -> None:
-    extract_folder(photos, tmp_path / "p.features", Pixels(4))
-    store = FeatureStore.open(tmp_path / "p.features")
-    folder = Index.build(Cosine().fit(store.features), store).save(tmp_path / "p.index")
-    before = snapshot(photos)
-    query = next(photos.rglob("*.png"))
-    other = Image.new("RGB", (9, 9), "red")
-    other.save(tmp_path / "query.png")
-    for sheet, image in ((query, query), (query, tmp_path / "query.png"), (tmp_path / "query.png",) * 2):
-        done = CliRunner().invoke(app, ["search", str(folder), str(image), "--sheet", str(sheet)])
-        assert done.exit_code == 2, done.output
-        assert "would replace the input" in done.output
-    assert snapshot(photos) == before
-
-
 def test_a_model_beside_its_data_may_be_made_again(inputs: Path) -> None:
     folder = inputs / "pair"
     folder.mkdir()

@@ -67,12 +67,25 @@ def apply(
     check_writable(csv, index, option="--csv")
     loaded = open_index(index, root)
     concept = _chosen(loaded, label, at_most_wrong)
-    facts = {**_preview(loaded, concept), "dry_run": dry_run, "csv": None if csv is None else str(csv), "xmp": None}
+    wrong, unsure = concept.about_wrong, concept.least_sure(_LEAST_SURE).tolist()
+    facts: dict[str, Any] = {
+        "label": concept.name,
+        "pictures": len(concept),
+        "about_wrong": None if wrong is None else round(wrong, 1),
+        "least_sure": [str(loaded.image_path(row) or loaded.ids[row]) for row in unsure],
+        "dry_run": dry_run,
+        "csv": None if csv is None else str(csv),
+        "xmp": None,
+    }
     if xmp:
-        from likewise.pictures.sidecars import default_undo_list
+        from likewise.pictures.sidecars import apply_keyword, default_undo_list
+        from likewise.teach.concepts import pictures_of
+        from likewise.utils.progress import progress_bar
 
-        journal = undo_list or default_undo_list(index, label)
-        facts["xmp"] = _write_sidecars(loaded, concept, None if dry_run else journal)
+        journal, pictures = undo_list or default_undo_list(index, label), pictures_of(loaded, concept)
+        text = "looking at sidecars" if dry_run else "keywords"
+        with progress_bar(text, len(pictures), sys.stderr.isatty()) as progress:
+            facts["xmp"] = _counts(apply_keyword(pictures, concept.name, None if dry_run else journal, progress))
         facts["undo"] = str(journal) if not dry_run and journal.exists() else None
     if csv is not None and not dry_run:
         from likewise.teach.concepts import to_csv
@@ -90,27 +103,6 @@ def _chosen(index: Any, label: str, at_most_wrong: str | None) -> Any:
     if at_most_wrong is None:
         return labelled(index, label)
     return grown(Teacher(index, Feedback(index.folder)), label, share(at_most_wrong))
-
-
-def _preview(index: Any, concept: Any) -> dict[str, Any]:
-    wrong, unsure = concept.about_wrong, concept.least_sure(_LEAST_SURE).tolist()
-    return {
-        "label": concept.name,
-        "pictures": len(concept),
-        "about_wrong": None if wrong is None else round(wrong, 1),
-        "least_sure": [str(index.image_path(row) or index.ids[row]) for row in unsure],
-    }
-
-
-def _write_sidecars(index: Any, concept: Any, undo: Path | None) -> dict[str, Any]:
-    from likewise.pictures.sidecars import apply_keyword
-    from likewise.teach.concepts import pictures_of
-    from likewise.utils.progress import progress_bar
-
-    pictures = pictures_of(index, concept)
-    text = "keywords" if undo is not None else "looking at sidecars"
-    with progress_bar(text, len(pictures), sys.stderr.isatty()) as progress:
-        return _counts(apply_keyword(pictures, concept.name, undo, progress))
 
 
 def _take_back(undo: Path, as_json: bool) -> None:
@@ -145,17 +137,13 @@ def _report(facts: dict[str, Any]) -> None:
     for path in unsure:
         say(f"  {path}")
     if facts["xmp"] is not None:
-        say(_sidecars_sentence(facts))
+        done, would = facts["xmp"], "would be " * facts["dry_run"]
+        parts = [f"{done['created']:,} {would}new", f"{done['changed']:,} {would}changed"]
+        if done["already"]:
+            parts.append(f"{done['already']:,} had the keyword already")
+        back = f"; likewise apply --undo {facts['undo']} takes it back" if facts.get("undo") else ""
+        say(f"sidecars: {listed(parts)}{back}")
     if facts["csv"] is not None and not facts["dry_run"]:
         say(f"listed in {facts['csv']}")
     if facts["csv"] is None and facts["xmp"] is None:
         note("nothing was written: --csv FILE writes a list, --xmp keywords into sidecars")
-
-
-def _sidecars_sentence(facts: dict[str, Any]) -> str:
-    done, would = facts["xmp"], "would be " * facts["dry_run"]
-    parts = [f"{done['created']:,} {would}new", f"{done['changed']:,} {would}changed"]
-    if done["already"]:
-        parts.append(f"{done['already']:,} had the keyword already")
-    back = f"; likewise apply --undo {facts['undo']} takes it back" if facts.get("undo") else ""
-    return f"sidecars: {listed(parts)}{back}"

@@ -51,33 +51,25 @@ def doctor(
 
 def _show(source: str, findings: Findings) -> None:
     console = results()
-    console.print(Text(f"{source}: {_size(findings)}", style="bold"), soft_wrap=True)
+    width, at_least = max(console.width, 40), "" if findings.rank_is_exact else "at least "
+    parts = [plural(findings.n_rows, "row"), plural(findings.n_columns, "column")]
+    parts += [] if findings.n_classes is None else [plural(findings.n_classes, "class")]
+    parts += [] if findings.rank is None else [f"rank {at_least}{findings.rank:,}"]
+    parts += [] if findings.condition is None else [f"condition number {findings.condition:.3g}"]
+    console.print(Text(f"{source}: {', '.join(parts)}", style="bold"), soft_wrap=True)
     for finding in findings:
         mark, style = _MARKS[finding.severity]
         console.print()
         console.print(Text.assemble((f"{mark} {finding.severity}: ", style), finding.what))
         for line in (finding.effect, f"→ {finding.remedy}"):
-            indented = fill(line, max(console.width, 40), initial_indent="  ", subsequent_indent="  ")
-            console.print(Text(indented), soft_wrap=True)
+            console.print(Text(fill(line, width, initial_indent="  ", subsequent_indent="  ")), soft_wrap=True)
     console.print(Text("\nWhich estimator? Lines of docs/choosing.md:", style="bold"))
     for choice in findings.choosing:
         text = f"{choice.number}. {choice.have}: {choice.use}; not if {choice.unless}".replace("`", "")
-        console.print(Text(fill(text, max(console.width, 40), initial_indent="  ", subsequent_indent="     ")))
-    console.print(_conclusion(findings))
-
-
-def _size(findings: Findings) -> str:
-    parts = [plural(findings.n_rows, "row"), plural(findings.n_columns, "column")]
-    parts += [] if findings.n_classes is None else [plural(findings.n_classes, "class")]
-    at_least = "" if findings.rank_is_exact else "at least "
-    parts += [] if findings.rank is None else [f"rank {at_least}{findings.rank:,}"]
-    parts += [] if findings.condition is None else [f"condition number {findings.condition:.3g}"]
-    return ", ".join(parts)
-
-
-def _conclusion(findings: Findings) -> Text:
+        console.print(Text(fill(text, width, initial_indent="  ", subsequent_indent="     ")))
     if not findings.findings:
-        return Text("\nNo problems found.", style="green")
+        console.print(Text("\nNo problems found.", style="green"))
+        return
     counts = {kind: sum(finding.severity == kind for finding in findings) for kind in _MARKS}
     parts = [f"{counts['serious']} serious", *(plural(counts[kind], kind) for kind in ("warning", "note"))]
-    return Text("\n" + ", ".join(parts), style="bold")
+    console.print(Text("\n" + ", ".join(parts), style="bold"))

@@ -76,13 +76,13 @@ _MOST = 2_000  # files to look at in a folder before it counts as something else
 
 def kind_of(path: str | os.PathLike[str]) -> Kind | None:
     """What a path is; None for a path that does not exist, and for anything else."""
-    path = Path(path)
-    return _kind_of_folder(path) if path.is_dir() else _kind_of_file(path)
-
-
-def _kind_of_folder(path: Path) -> Kind | None:
+    from likewise.learn.model_file import is_model_file
     from likewise.rows.store import is_store
 
+    path = Path(path)
+    if path.is_file():  # a pipe is left to its reader
+        is_table = any(suffix in _TABLES for suffix in path.suffixes)
+        return "model" if is_model_file(path) else "table" if is_table else None
     if is_store(path) or any(path.glob("*.npy")):
         return "features"
     from likewise.search.storage import is_left_of_index  # after the common case: a fit imports no search
@@ -94,16 +94,6 @@ def _kind_of_folder(path: Path) -> Kind | None:
     files = (name for _, _, names in os.walk(path) for name in names)
     has_pictures = any(os.path.splitext(name)[1].lower() in EXTENSIONS for name in islice(files, _MOST))
     return "pictures" if has_pictures else None
-
-
-def _kind_of_file(path: Path) -> Kind | None:
-    from likewise.learn.model_file import is_model_file
-
-    if not path.is_file():  # a pipe is left to its reader
-        return None
-    if is_model_file(path):
-        return "model"
-    return "table" if any(suffix in _TABLES for suffix in path.suffixes) else None
 
 
 def expect(wanted: Iterable[Kind], path: str | os.PathLike[str]) -> None:

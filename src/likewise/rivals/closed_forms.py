@@ -169,16 +169,8 @@ class Whitening(SearchedLinear):
     shrinkage : float or "auto", default="auto"
         a in (1 − a)S + a·mean(S)·I, where S are the eigenvalues of the covariance. "auto" takes the best of `grid` on
         held-out training rows.
-    normalize : bool, default=True
-        Scale rows to unit length first.
     metric : {"cosine", "distance"}, default="cosine"
         How whitened rows are compared.
-    grid : sequence of float
-        Shrinkages to try.
-    random_state : int, RandomState or None, default=None
-        Seed of the holdout.
-    holdout : {"rows", "classes"}, default="rows"
-        What is held out for the search; "classes" for galleries of classes that are not in training.
     """
 
     _grids: ClassVar[dict[str, str]] = {"shrinkage": "grid"}
@@ -223,7 +215,6 @@ class LDA(SearchedLinear):
         a in (1 − a)S_w + a·mean(S_w)·I. "auto" takes the best of `grid` on held-out training rows.
     n_components : int or None, default=None
         Directions kept, at most the number of classes minus one; None keeps all of them.
-    normalize, grid, random_state, holdout : as in `Whitening`.
     """
 
     _grids: ClassVar[dict[str, str]] = {"shrinkage": "grid"}
@@ -252,7 +243,6 @@ class RidgeOneHot(SearchedLinear):
     alpha : float or "auto", default="auto"
         Ridge in units of the mean eigenvalue of the covariance. "auto" takes the best of `grid` on held-out training
         rows.
-    normalize, grid, random_state, holdout : as in `Whitening`.
     """
 
     _grids: ClassVar[dict[str, str]] = {"alpha": "grid"}
@@ -292,12 +282,6 @@ class WithInput(Baseline):
         The baseline that makes z: `RidgeOneHot` or `LDA`.
     weight : float or "auto", default="auto"
         a above, from 0 to 1. "auto" searches `weights` together with the baseline's own setting.
-    weights : sequence of float
-        Weights to try.
-    holdout : {"classes", "rows"}, default="classes"
-        What is held out of the training data for the search.
-    random_state : int, RandomState or None, default=None
-        Seed of the holdout.
     """
 
     _grids: ClassVar[dict[str, str]] = {"weight": "weights"}

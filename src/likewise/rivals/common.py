@@ -42,6 +42,13 @@ CONSTRAINTS: dict[str, list[Any]] = {
 }
 """A parameter means the same in every baseline. Choices among words are stated by the class; grids are sequences."""
 
+_DOCUMENTED = {
+    "normalize": "bool, default=True\n        Scale rows to unit length first.",
+    "holdout": '{"rows", "classes"}\n        What is held out for the search: "classes" for galleries of new classes.',
+    "random_state": "int, RandomState or None, default=None\n        Seed of the holdout and of all that is drawn.",
+}
+"""What `estimator` adds to the docstring of a class that has such a parameter, like the grids."""
+
 _USED = "what was used; `cv_results_` has all that was tried, in scikit-learn's schema."
 
 DENSE_LIMIT = 4 * 2**30
@@ -55,11 +62,23 @@ Loop = TypeVar("Loop", bound=Callable[..., Any])
 def estimator(cls: Model) -> Model:
     """A class whose fields are its parameters; completes `_parameter_constraints` by name, and its docstring."""
     dataclass(eq=False, repr=False)(cls)
-    doc = (cls.__doc__ or "").rstrip()
-    section = "" if "    Attributes\n" in doc else "\n    Attributes\n    ----------\n"
-    cls.__doc__ = f"{doc}\n{section}    {', '.join(f'{name}_' for name in cls._grids)} : {_USED}\n    "
-    constraints = {grid: ["array-like"] for grid in cls._grids.values()} | cls._parameter_constraints
     names = inspect.signature(cls).parameters
+    doc, _, attributes = (cls.__doc__ or "").rstrip().partition("\n\n    Attributes\n    ----------\n")
+    shared = _DOCUMENTED | {grid: f"sequence\n        Values of {name} to try." for name, grid in cls._grids.items()}
+    lines = [f"    {name} : {text}" for name, text in shared.items() if name in names and f" {name} : " not in doc]
+    used = f"    {', '.join(f'{name}_' for name in cls._grids)} : {_USED}"
+    sections = [
+        doc,
+        *lines,
+        "",
+        "    Attributes",
+        "    ----------",
+        *([attributes] if attributes else []),
+        used,
+        "    ",
+    ]
+    cls.__doc__ = "\n".join(sections)
+    constraints = {grid: ["array-like"] for grid in cls._grids.values()} | cls._parameter_constraints
     cls._parameter_constraints = {name: constraints.get(name) or CONSTRAINTS[name] for name in names}
     return cls
 

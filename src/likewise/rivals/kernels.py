@@ -50,12 +50,8 @@ class Kernelised(Baseline):
         ranks held-out training rows best; landmarks are then drawn from the other training rows alone.
     n_landmarks : int, default=1500
         Training rows, drawn at random, that span the features; all rows if there are fewer.
-    widths : sequence of float
-        Widths to try.
     grid : sequence or None, default=None
         The settings that the baseline tries; None is a grid made for kernel features.
-    random_state : int, RandomState or None, default=None
-        Seed of the landmarks and of the holdout.
 
     Attributes
     ----------
@@ -146,12 +142,8 @@ class KernelRidge(Baseline):
         λ in units of the mean diagonal of K; γ in units of 1 / mean squared distance; how rows are brought to length
         one: "unit" as they are, "roots" from the signed roots of their columns, "standard" from standardised columns;
         and τ. "auto" searches `grid`, `widths`, `scalings` and `temperatures` together on held-out training rows.
-    grid, widths, scalings, temperatures : sequences
-        Values to try.
     max_rows : int or None, default=3000
         Training rows for the search, at most, drawn by class; None is all of them. The model learns from all.
-    random_state : int, RandomState or None, default=None
-        Seed of the sample and of the holdout.
 
     Attributes
     ----------

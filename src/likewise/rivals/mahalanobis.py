@@ -73,12 +73,6 @@ class NCA(_Mahalanobis):
         Training rows, at most; None is all of them.
     max_iter : int, default=50
         L-BFGS iterations, at most.
-    normalize : bool, default=True
-        Scale rows to unit length first.
-    grid : sequence of float
-        Scales to try.
-    random_state : int, RandomState or None, default=None
-        Seed of the sample and of the holdout.
     """
 
     _grids: ClassVar[dict[str, str]] = {"scale": "grid"}
@@ -133,12 +127,6 @@ class LMNN(_Mahalanobis):
         Updates of the working set of impostors, and L-BFGS iterations after each.
     max_rows : int or None, default=10000
         Rows whose triplets a round uses; if there are more, each round draws others. None uses all.
-    normalize : bool, default=True
-        Scale rows to unit length first.
-    grid_k, grid_mu : sequences of int and of float
-        Values of k and mu to try.
-    random_state : int, RandomState or None, default=None
-        Seed of the draws and of the holdout.
     """
 
     _grids: ClassVar[dict[str, str]] = {"mu": "grid_mu", "k": "grid_k"}
@@ -304,12 +292,6 @@ class FRML(_Mahalanobis):
         Decay of the step size, as above.
     rescale : bool, default=True
         Scale X to a mean squared nearest-neighbour distance of 1, so that `step` means the same for all data.
-    normalize : bool, default=True
-        Scale rows to unit length first.
-    grid : sequence of float
-        Steps to try.
-    random_state : int, RandomState or None, default=None
-        Seed of the draws and of the holdout.
     """
 
     _grids: ClassVar[dict[str, str]] = {"step": "grid"}

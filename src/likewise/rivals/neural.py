@@ -55,10 +55,6 @@ class NeuralHead(Baseline):
     scale, n_steps, temperature : "auto", or a value
         Factor of the cosines in the loss; steps; τ. "auto" searches `scales`, `steps` and `temperatures` on held-out
         training rows.
-    scales, steps, temperatures : sequences
-        Values to try.
-    random_state : int, RandomState or None, default=None
-        Seed of the weights, the steps and the holdout.
 
     Attributes
     ----------

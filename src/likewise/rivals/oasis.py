@@ -39,12 +39,6 @@ class OASIS(Baseline):
         `n_steps`.
     n_steps : int, default=1000000
         Number of triplets.
-    normalize : bool, default=True
-        Scale rows to unit length first, as its authors do.
-    grid : sequence of float
-        Values of C to try.
-    random_state : int, RandomState or None, default=None
-        Seed of the triplets and of the holdout.
 
     Attributes
     ----------

@@ -84,12 +84,6 @@ class LDAPosterior(_Posterior):
     ----------
     shrinkage, temperature : float or "auto", default="auto"
         a in (1 − a)S_w + a·mean(S_w)·I, and τ. "auto" searches `grid` and `temperatures` on held-out training rows.
-    normalize : bool, default=True
-        Scale rows to unit length first.
-    grid, temperatures : sequence of float
-        Shrinkages and temperatures to try.
-    random_state : int, RandomState or None, default=None
-        Seed of the holdout.
     """
 
     _grids: ClassVar[dict[str, str]] = {"shrinkage": "grid", "temperature": "temperatures"}
@@ -129,11 +123,8 @@ class LogisticPosterior(_Posterior):
         together with the temperature on held-out training rows.
     temperature : float or "auto", default="auto"
         τ above; "auto" searches `temperatures`.
-    grid, temperatures : sequence of float
-        Values of C and temperatures to try.
     max_iter : int, default=200
         L-BFGS iterations of the regression, at most.
-    normalize, random_state : as in `LDAPosterior`.
     """
 
     _grids: ClassVar[dict[str, str]] = {"C": "grid", "temperature": "temperatures"}
@@ -175,10 +166,6 @@ class SVMPosterior(_Posterior):
     C, width, temperature : float or "auto", default="auto"
         Penalty; γ in units of 1 / mean squared distance; τ. "auto" searches `grid`, `widths` and `temperatures` on
         held-out training rows.
-    grid, widths, temperatures : sequence of float
-        Values of C, widths and temperatures to try.
-    random_state : int, RandomState or None, default=None
-        Seed of the holdout.
     """
 
     _grids: ClassVar[dict[str, str]] = {"width": "widths", "C": "grid", "temperature": "temperatures"}

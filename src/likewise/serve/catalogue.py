@@ -127,8 +127,7 @@ class Catalogue:
         exist = [path.is_file() for row in rows if (path := self.index.image_path(row)) is not None]
         if not exist or 2 * sum(exist) >= len(exist):
             return None
-        root = str(self.index.root or Path())
-        return {"root": root, "hint": "likewise serve INDEX --root NEW"}
+        return {"root": str(self.index.root or Path()), "hint": "likewise serve INDEX --root NEW"}
 
 
 # -- columns ----------------------------------------------------------------------------------------------------------
@@ -164,8 +163,11 @@ class ColumnFacets:
         assert self._items.metadata is not None
         values, kind = self._items.metadata.column(name), self._items.metadata.kinds[name]
         facet: ColumnFacet = {"name": name, "kind": kind, "counts": None, "low": None, "high": None}
-        if self._is_label(name):
-            return None  # labels have a facet already
+        labels = self._items.labels
+        if labels is not None and kind == "text":
+            texts = [None if label is None else str(label) for label in labels]
+            if texts[:_FIRST_VALUES] == values[:_FIRST_VALUES].to_pylist() and texts == values.to_pylist():
+                return None  # labels have a facet already
         few = _FEW_NUMBERS if kind in ("number", "date") else _FEW
         # The first of a long column say whether it is worth counting them all.
         if all(
@@ -188,14 +190,6 @@ class ColumnFacets:
         codes = encoded.indices.fill_null(-1).to_numpy(zero_copy_only=False)
         facet["counts"] = {texts[i]: 0 for i in order}
         return facet, np.where(codes < 0, -1, place[codes] if len(texts) else -1)
-
-    def _is_label(self, name: str) -> bool:
-        labels = self._items.labels
-        if labels is None or self._items.metadata is None or self._items.metadata.kinds[name] != "text":
-            return False
-        values = self._items.metadata.column(name)
-        texts = [None if label is None else str(label) for label in labels]
-        return bool(texts[:_FIRST_VALUES] == values[:_FIRST_VALUES].to_pylist() and texts == values.to_pylist())
 
     @property
     def names(self) -> list[str]:

@@ -93,14 +93,29 @@ def library_places(path: StrPath, output: StrPath | None = None) -> LibraryPlace
     folder = Path(path)
     if not folder.is_dir():
         raise LikewiseError(f"{folder} {'is not a folder' if folder.exists() else 'does not exist'}")
-    if is_store(folder):
-        places = LibraryPlaces(None, folder, _sibling(folder, ".index") if output is None else Path(output))
-    elif output is None:
-        places = LibraryPlaces(folder, _sibling(folder, ".features"), _sibling(folder, ".index"))
-    else:
-        places = LibraryPlaces(folder, Path(output).with_suffix(".features"), Path(output))
-    _check(places)
-    return places
+    photos = None if is_store(folder) else folder
+    index = _sibling(folder, ".index") if output is None else Path(output)
+    features = folder if photos is None else _sibling(folder, ".features")
+    if photos is not None and output is not None:
+        features = index.with_suffix(".features")
+    if features == index:
+        raise LikewiseError(f"--output {index} is the name of the features; choose another for the index")
+    for place, is_free_or_ours in (*([] if photos is None else [(features, is_ours)]), (index, is_free)):
+        if photos is not None and Path(os.path.realpath(place)).is_relative_to(os.path.realpath(photos)):
+            raise LikewiseError(
+                f"{place} is inside {photos}, and nothing is written among your pictures; choose another --output"
+            )
+        if place.exists() and not (place.is_dir() and is_free_or_ours(place)):
+            raise LikewiseError(f"{place} is there already and is something else; choose another place with --output")
+        nearest = next(parent for parent in (place, *place.absolute().parents) if parent.exists())
+        if not os.access(nearest, os.W_OK):
+            raise LikewiseError(f"cannot write {place}: {nearest} is read-only; choose another place with --output")
+    if is_index(index) and _source(index) is None:
+        raise LikewiseError(
+            f"{index} was made by likewise index, with a model of its own: likewise serve {index} opens it, and "
+            "--output makes another"
+        )
+    return LibraryPlaces(photos, features, index)
 
 
 def _sibling(folder: Path, suffix: str) -> Path:
@@ -112,47 +127,9 @@ def _sibling(folder: Path, suffix: str) -> Path:
     return parent / (whole.name.removesuffix(".features") + suffix)
 
 
-def _check(places: LibraryPlaces) -> None:
-    if places.features == places.index:
-        raise LikewiseError(f"--output {places.index} is the name of the features; choose another for the index")
-    if places.photos is not None:
-        _check_outside(places.photos, places)
-        _check_place(places.features, _is_features)
-    _check_place(places.index, _is_library_index)
-    if is_index(places.index) and _source(places) is None:
-        raise LikewiseError(
-            f"{places.index} was made by likewise index, with a model of its own: likewise serve {places.index} opens "
-            "it, and --output makes another"
-        )
-
-
-def _check_outside(photos: Path, places: LibraryPlaces) -> None:
-    for place in (places.features, places.index):
-        if Path(os.path.realpath(place)).is_relative_to(os.path.realpath(photos)):
-            raise LikewiseError(
-                f"{place} is inside {photos}, and nothing is written among your pictures; choose another --output"
-            )
-
-
-def _check_place(place: Path, is_ours: Callable[[Path], bool]) -> None:
-    if place.exists() and not is_ours(place):
-        raise LikewiseError(f"{place} is there already and is something else; choose another place with --output")
-    nearest = next(folder for folder in (place, *place.absolute().parents) if folder.exists())
-    if not os.access(nearest, os.W_OK):
-        raise LikewiseError(f"cannot write {place}: {nearest} is read-only; choose another place with --output")
-
-
-def _source(places: LibraryPlaces) -> dict[str, Any] | None:
+def _source(index: Path) -> dict[str, Any] | None:
     """What the index remembers of its library; None without an index."""
-    return read_facts(places.index).get("source") if is_index(places.index) else None
-
-
-def _is_features(folder: Path) -> bool:
-    return folder.is_dir() and is_ours(folder)
-
-
-def _is_library_index(folder: Path) -> bool:
-    return folder.is_dir() and is_free(folder)
+    return read_facts(index).get("source") if is_index(index) else None
 
 
 class PhotoLibrary:
@@ -176,7 +153,7 @@ class PhotoLibrary:
     ) -> None:
         self.places = library_places(path, output)
         self.tell, self.working, self.verbose = tell, working, verbose
-        self.source = _source(self.places)
+        self.source = _source(self.places.index)
         self._store = FeatureStore.open(self.places.features) if is_store(self.places.features) else None
 
     @property
@@ -232,7 +209,9 @@ class PhotoLibrary:
         name, parameters = request["name"], request.get("parameters")
         if parameters is None or (chosen is not None and chosen.request() != {"name": name, "parameters": parameters}):
             raise self._taken(f"by {name}")
-        return chosen or _remade(name, parameters)
+        # The fitted state of the extractor is in the store, where the pipeline reads it.
+        others = {key: value for key, value in parameters.items() if key != "model"}
+        return chosen or make_extractor(f"{name}:{parameters['model']}" if "model" in parameters else name, **others)
 
     def _taken(self, what: str) -> LikewiseError:
         return LikewiseError(f"{self.places.features} holds features {what}; choose another place with --output")
@@ -291,12 +270,6 @@ class PhotoLibrary:
         elif before:
             self.tell("the model is kept: little has changed since it learned (--refit learns again)")
         return model if reason is None else None
-
-
-def _remade(name: str, parameters: dict[str, Any]) -> ImageExtractor:
-    """An extractor from its request; its fitted state is in the store, where the pipeline reads it."""
-    others = {key: value for key, value in parameters.items() if key != "model"}
-    return make_extractor(f"{name}:{parameters['model']}" if "model" in parameters else name, **others)
 
 
 def _rows(store: FeatureStore, which: np.ndarray) -> np.ndarray:
