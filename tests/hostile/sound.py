@@ -16,7 +16,7 @@ import scipy.sparse as sp
 from PIL import Image, PngImagePlugin
 
 from likewise import SLR, SimilarityLearner, load, open_rows
-from likewise.learn.checkpoints import AnchoredCheckpoint
+from likewise.learn.checkpoints import SavedChoice
 from likewise.learn.choose.anchored_search import Choice
 from likewise.learn.choose.search import CVResults
 from likewise.learn.embedding_map import EmbeddingMap
@@ -293,18 +293,15 @@ def read_cells(folder: Path) -> None:
 
 def write_checkpoint(folder: Path) -> None:
     SLR(rank=2, max_iter=1, random_state=0).fit(open_rows(X, Y, checkpoint=folder / "slr"))
-    anchored = AnchoredCheckpoint(folder / "anchored", {"method": "x"}, np.ones(3))
+    anchored = SavedChoice(folder / "anchored", {"method": "x"}, np.ones(3))
     anchored.keep(Choice({"ridge": 0.1}, 7, CVResults([]), {"mAP": 0.5}))
-    anchored.rounds_of(np.eye(3)).save(np.ones((3, 2)), 2)
 
 
 def read_checkpoint(folder: Path) -> None:
     if (folder / "slr").exists():
         SLR(rank=2, max_iter=2, random_state=0).fit(open_rows(X, Y, checkpoint=folder / "slr"))
         return
-    anchored = AnchoredCheckpoint(folder / "anchored", {"method": "x"}, np.ones(3))
-    if anchored.choice() is not None:
-        anchored.rounds_of(np.eye(3)).resume(np.ones((3, 2)))
+    SavedChoice(folder / "anchored", {"method": "x"}, np.ones(3)).choice()
 
 
 def write_extractors(folder: Path) -> None:

@@ -1,4 +1,4 @@
-"""Checkpoint files: the last iteration of a fit, and the facts that tell which fit it belongs to."""
+"""Checkpoint files: the last iteration of a fit or the settings it chose, and the facts that identify the fit."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from likewise.utils.arrays import dense
 _NOT_COMPARED = ("max_iter", "verbose", "random_state")
 _SAMPLED_ROWS = 64
 _FIELDS: dict[str, tuple[type, ...]] = {
-    "setting": (dict,), "seed": (int,), "tried": (list,), "held_out": (dict, type(None)), "rounds": (int,),
+    "setting": (dict,), "seed": (int,), "tried": (list,), "held_out": (dict, type(None)),
     "calibration": (dict, type(None)),
 }  # fmt: skip
 LARGEST = 1e30  # squares of larger numbers overflow in float32 and are no factors of anything
@@ -112,17 +112,15 @@ class Checkpoint(CheckpointFile):
         self.write(tensors, {"history": result.history, "generator": self.rng.bit_generator.state})
 
 
-class AnchoredCheckpoint(CheckpointFile):
-    """A file written when the settings are chosen and after each round.
+class SavedChoice(CheckpointFile):
+    """A file with the settings that a fit of `SimilarityLearner` chose.
 
-    The `mean` of the unit rows identifies them: settings chosen on other rows are refused. The sum of the eigenbasis'
-    columns shows whether coordinates still mean the same.
+    The `mean` of the unit rows identifies them: settings chosen on other rows are refused.
     """
 
     def __init__(self, path: Path, facts: dict[str, Any], mean: np.ndarray) -> None:
         super().__init__(path, facts)
-        self._tensors: dict[str, np.ndarray] = {"mean": np.asarray(mean, dtype=np.float64)}
-        self._card: dict[str, Any] = {}
+        self._mean = np.asarray(mean, dtype=np.float64)
 
     def choice(self) -> Choice | None:
         """What an existing file says was chosen; None if there is none."""
@@ -130,38 +128,16 @@ class AnchoredCheckpoint(CheckpointFile):
         if content is None:
             return None
         tensors, card = content
-        self.check_close(self.tensor(tensors, "mean"), self._tensors["mean"])
+        self.check_close(self.tensor(tensors, "mean"), self._mean)
         for field, kinds in _FIELDS.items():
             if not isinstance(card.get(field, ...), kinds) or isinstance(card[field], bool):
                 raise self.damaged(field)
-        self._tensors, self._card = tensors, card
         return Choice(card["setting"], card["seed"], CVResults(card["tried"]), card["held_out"], card["calibration"])
 
     def keep(self, choice: Choice) -> None:
         """Write what was chosen."""
         card = {"setting": choice.setting, "seed": choice.seed, "tried": choice.results.records}
-        self._card = {**card, "held_out": choice.held_out, "calibration": choice.calibration, "rounds": 0}
-        self.write(self._tensors, self._card)
-
-    def rounds_of(self, V: np.ndarray) -> AnchoredCheckpoint:
-        """The rounds in an eigenbasis V."""
-        self._basis = V.sum(axis=1)
-        return self
-
-    def resume(self, FP: np.ndarray) -> tuple[np.ndarray, int]:
-        """FᵀP of the last round in the file, and its number; `FP` and 0 if there is none."""
-        done = int(self._card["rounds"])
-        if not done:
-            return FP, 0
-        self.check_close(self.tensor(self._tensors, "basis"), self._basis)
-        if self.tensor(self._tensors, "FP").shape != FP.shape:
-            raise self.damaged("FP")
-        return self._tensors["FP"], done
-
-    def save(self, FP: np.ndarray, done: int) -> None:
-        """Replace the file by one with FᵀP after `done` rounds."""
-        tensors = {"mean": self._tensors["mean"], "FP": FP, "basis": self._basis}
-        self.write(tensors, {**self._card, "rounds": done})
+        self.write({"mean": self._mean}, {**card, "held_out": choice.held_out, "calibration": choice.calibration})
 
 
 def facts_of(model: Any, engine: Engine, rng: np.random.Generator) -> dict[str, Any]:

@@ -12,7 +12,7 @@ import scipy.sparse as sp
 
 from likewise.errors import LikewiseError
 from likewise.learn.base import SimilarityModel, finite_fit
-from likewise.learn.checkpoints import AnchoredCheckpoint, facts_of
+from likewise.learn.checkpoints import SavedChoice, facts_of
 from likewise.learn.choose.anchored_search import GAMMAS, Choice, SearchSpace, choose_setting
 from likewise.learn.choose.search import CVResults, given_splits, row_splits
 from likewise.learn.choose.unseen import BaseRows, choose_shrinkage_map
@@ -164,14 +164,14 @@ class SimilarityLearner(SimilarityModel):
         factory = RegressionFactory(few, **sizes, memory=rows.memory_limit)
         saved = None
         if rows.checkpoint is not None:
-            saved = AnchoredCheckpoint(rows.checkpoint, facts_of(self, rows.engine, rng), unit.mean)
+            saved = SavedChoice(rows.checkpoint, facts_of(self, rows.engine, rng), unit.mean)
         choice = None if saved is None else saved.choice()
         if choice is None:
             choice = self._choose(rows, unit, space, factory, rng)
             if saved is not None:
                 saved.keep(choice)
         unit = unit.under(choice.setting["scaling"])
-        self._learn(rows, unit, choice, replace(factory, seed=choice.seed), saved)
+        self._learn(rows, unit, choice, replace(factory, seed=choice.seed))
         self.setting_, self.cv_results_, self.held_out_ = choice.setting, choice.results.as_dict(), choice.held_out
         self.calibration_ = choice.calibration
         self._keep_novelty(rows)
@@ -220,13 +220,11 @@ class SimilarityLearner(SimilarityModel):
         widest = max(rows.n_features, (self.n_landmarks or 0) if self.kernel != "linear" else 0)
         return max(min(MOST_CHOOSING, rows.memory_limit // (40 * widest)), 4 * rows.engine.n_classes)
 
-    def _learn(
-        self, rows: Rows, unit: UnitRows, choice: Choice, factory: RegressionFactory, saved: AnchoredCheckpoint | None
-    ) -> None:
+    def _learn(self, rows: Rows, unit: UnitRows, choice: Choice, factory: RegressionFactory) -> None:
         """The map of the chosen setting, from all rows, and some of the rows for a gate."""
         setting = Setting(**_learned(choice.setting))
         regression = factory(unit, setting.gamma)
-        learned = regression.learn(setting, saved, last=True)
+        learned = regression.learn(setting, last=True)
         known, codes, places = _known_rows(unit)
         if "shrink" in choice.setting:
             family = ShrinkageMap(**{name: choice.setting[name] for name in FAMILY})

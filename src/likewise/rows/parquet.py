@@ -93,6 +93,7 @@ def _from_parquet(
     if known["label"] is None:
         known["label"] = _only_text(path, schema, {*known.values(), *rows, *metadata})
     wanted = [column for column in known.values() if column is not None]
+    X: np.ndarray
     if on_disk and is_list:
         X, frame = spooled(_vectors(path, rows[0]), str(path)), parquet_frame(path, wanted)
     else:

@@ -129,7 +129,7 @@ def spooled(
     blocks: Callable[[], Iterable[Any]] | Iterable[Any],
     name: str = "X",
     probe: Callable[[np.ndarray], object] = lambda row: None,
-) -> np.ndarray:
+) -> np.memmap:
     """Blocks of rows, from an iterable or a function that returns one, as a map of an anonymous temporary file.
 
     `probe` is called with the first row before the others are read, so that a wrong width is reported at once.

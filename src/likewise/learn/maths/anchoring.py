@@ -18,7 +18,7 @@ from functools import cached_property, partial
 import numpy as np
 import scipy.linalg
 
-from likewise.learn.maths.engine import Columns, EngineInMemory, RowBlock, SavedRounds
+from likewise.learn.maths.engine import Columns, EngineInMemory, RowBlock
 from likewise.learn.maths.kernels import (
     Basis,
     Features,
@@ -112,11 +112,10 @@ class AnchoredRegression:
             columns = clamp.columns(F @ like(L, F), codes, weights)
         return self.engine.sum_against(ClampGradient(clamp), columns, precomputed)[0]
 
-    def learn(self, setting: Setting, saved: SavedRounds | None = None, *, last: bool = False) -> LearnedMap:
-        """The map of a setting: its fixed solution, adapted; `saved` keeps the rounds."""
+    def learn(self, setting: Setting, *, last: bool = False) -> LearnedMap:
+        """The map of a setting: its fixed solution, adapted."""
         target = fixed_target(self, setting.ridge, setting.geometry)
-        saved = None if saved is None else saved.rounds_of(self.basis.V)
-        L = adapt(self, target, setting.ridge, setting.adaptation, setting.trust, saved)
+        L = adapt(self, target, setting.ridge, setting.adaptation, setting.trust)
         images, means = (lambda: np.asarray(self.engine.project(L))), partial(self.class_means, L)
         return LearnedMap(self, L, self.rms(L), images, means)
 
@@ -211,24 +210,14 @@ def _canonical(K: np.ndarray, divisor: np.ndarray) -> tuple[np.ndarray, np.ndarr
 
 
 def adapt(
-    regression: AnchoredRegression,
-    target: np.ndarray,
-    ridge: float,
-    adaptation: float,
-    trust: float,
-    saved: SavedRounds | None = None,
+    regression: AnchoredRegression, target: np.ndarray, ridge: float, adaptation: float, trust: float
 ) -> np.ndarray:
-    """The map L (p, r) after a few rounds of clamping, κ = `adaptation`; without it, it is the fixed solution.
-
-    `saved` keeps FᵀP after each round: `resume(FᵀP)` gives what to continue from and how many rounds are done.
-    """
+    """The map L (p, r) after a few rounds of clamping, κ = `adaptation`; without it, it is the fixed solution."""
     divisor = regression.divisor(ridge)
     damping = 0.5 if adaptation <= 1 else 0.3
-    FP, done = (target, 0) if saved is None else saved.resume(target)
-    for number in range(done, ROUNDS if adaptation else 0):
+    FP = target
+    for _ in range(ROUNDS if adaptation else 0):
         FP = (1 - damping) * FP + damping * (target + adaptation * regression.clamp_gradient(FP / divisor, trust))
-        if saved is not None:
-            saved.save(FP, number + 1)
     return FP / divisor
 
 

@@ -179,19 +179,3 @@ class EngineInMemory(Engine, Protocol):
         symmetric: bool = False,
     ) -> tuple[np.ndarray, float]:
         """As `Engine.sweep`; `reduce(rows, T, block)` replaces Xᵀ T by another sum over blocks."""
-
-
-# -- What a long fit writes to files, so that it can be resumed -------------------------------------------------------
-
-
-class SavedRounds(Protocol):
-    """FᵀP after each round of adaptation; see `anchoring.adapt`."""
-
-    def rounds_of(self, V: np.ndarray) -> SavedRounds:
-        """The rounds in an eigenbasis V."""
-
-    def resume(self, FP: np.ndarray) -> tuple[np.ndarray, int]:
-        """FᵀP to continue from, and how many rounds are done."""
-
-    def save(self, FP: np.ndarray, done: int) -> None:
-        """Write FᵀP after `done` rounds."""

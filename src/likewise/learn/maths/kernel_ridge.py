@@ -19,7 +19,6 @@ from numpy.typing import DTypeLike
 from scipy.linalg import solve_triangular
 
 from likewise.learn.maths.anchoring import Coordinates, HeadSums, Images, anchored_regression
-from likewise.learn.maths.engine import SavedRounds
 from likewise.learn.maths.kernels import BaseMap, Basis, Features, FeatureSums, UnitRows, padded, sample, scaled
 from likewise.learn.maths.labels import class_sums, class_target
 from likewise.learn.maths.scatter import factor_raised, half_whitened, leading_directions, raised_ridge, upper_factor
@@ -65,8 +64,8 @@ class ExactKernel:
         K -= self.mean.astype(K.dtype)
         return np.asarray(K)
 
-    def learn(self, setting: Setting, saved: SavedRounds | None = None, *, last: bool = False) -> LearnedMap:
-        """The map of a ridge; the `last` one overwrites the kernel by its factor. There are no rounds to be `saved`."""
+    def learn(self, setting: Setting, *, last: bool = False) -> LearnedMap:
+        """The map of a ridge; the `last` one overwrites the kernel by its factor."""
         factor, ridge = self._factor(setting.ridge * self.mean_diagonal, last)
         roots = np.sqrt(self.weights)[:, None]
         targets = (roots * self.P).astype(factor.dtype)
@@ -144,7 +143,7 @@ class LandmarkKernel:
         K = self.features(rows)
         return np.asarray(K - self.mean.astype(K.dtype))
 
-    def learn(self, setting: Setting, saved: SavedRounds | None = None, *, last: bool = False) -> LearnedMap:
+    def learn(self, setting: Setting, *, last: bool = False) -> LearnedMap:
         """The map of a ridge."""
         factor, ridge = factor_raised(self.FF, setting.ridge * max(1.0 - float(self.mean.mean()), 0.0))
         L = scipy.linalg.cho_solve((factor, False), self.FP, check_finite=False)

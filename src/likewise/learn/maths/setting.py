@@ -12,7 +12,6 @@ from scipy.special import softmax
 from sklearn.utils import gen_batches
 
 from likewise.errors import LikewiseError
-from likewise.learn.maths.engine import SavedRounds
 from likewise.learn.maths.gate import Gate
 from likewise.learn.maths.kernels import BaseMap, Features, Scaling, UnitRows
 from likewise.utils.arrays import Array, dense, unit_rows
@@ -34,8 +33,8 @@ class Regression(Protocol):
     def encode(self, rows: Array) -> np.ndarray:
         """Unit rows in the coordinates that a map takes."""
 
-    def learn(self, setting: Setting, saved: SavedRounds | None = None, *, last: bool = False) -> LearnedMap:
-        """The map of a setting; `saved` keeps its rounds, and the `last` one may overwrite what was prepared."""
+    def learn(self, setting: Setting, *, last: bool = False) -> LearnedMap:
+        """The map of a setting; the `last` one may overwrite what was prepared."""
 
     def unfolded(self, L: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         """Projection and offset of the features themselves."""
