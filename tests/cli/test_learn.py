@@ -78,7 +78,7 @@ def test_without_marks_or_with_a_strange_file_there_is_a_sentence(run: Any, inde
     (tmp_path / "x.csv").write_text("a,b\n1,2\n")
     done = run("learn", str(index), "--feedback", str(tmp_path / "x.csv"))
     assert done.exit_code == 2
-    assert "has no marks: expected the columns time, who, kind" in done.stderr
+    assert "has no marks: expected the columns item and label, or query, item and right" in done.stderr
     (tmp_path / "x.csv").write_text("kind,query,item,right\nmark,digit 1,digit 2,maybe\n")
     done = run("learn", str(index), "--feedback", str(tmp_path / "x.csv"))
     assert "line 2 of" in done.stderr

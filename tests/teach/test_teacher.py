@@ -435,3 +435,29 @@ def test_marks_and_labels_take_ids_that_are_text(gallery):
     mark, label = teacher.events
     assert [ref.id for ref in (*mark.queries, *mark.items, *label.items)] == ["doc-3", "doc-5", "doc-7", "doc-9"]
     assert all(ref.hash is None for ref in (*mark.queries, *mark.items))
+
+
+def test_a_table_of_labels_or_of_marks_is_taken_at_once(gallery):
+    X, _ = gallery
+    index = Index.build(Cosine().fit(X[:50]), X[:50], [f"doc-{row}" for row in range(50)])
+    teacher = Teacher(index)
+    assert teacher.take({"item": ["doc-1", "doc-2", "nowhere"], "label": ["red", "blue", "red"]}) == 1
+    assert teacher.state().labels == {1: "red", 2: "blue"}
+    table = {"query": ["doc-5"] * 3, "item": ["doc-6", "doc-7", "doc-8"], "right": [True, False, True]}
+    assert teacher.take(table) == 0
+    assert [mark.right for mark in teacher.state().marks] == [True, False, True]
+
+
+@pytest.mark.parametrize(
+    ("table", "message"),
+    [
+        ({"a": [1]}, "the table has no marks: expected the columns item and label, or query, item and right"),
+        ({"item": [1, 2], "label": ["x"]}, "the columns of the table have different lengths: item 2, label 1; "),
+        ({"item": [1], "query": [2], "right": ["maybe"]}, "line 2 of the table is neither a mark, right or wrong, nor"),
+    ],
+)
+def test_a_table_that_cannot_be_taken_gets_a_sentence(gallery, table, message):
+    teacher = Teacher(Index.build(Cosine().fit(gallery[0]), gallery[0]))
+    with pytest.raises(LikewiseError, match=message):
+        teacher.take(table)
+    assert teacher.events == []

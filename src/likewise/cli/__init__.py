@@ -29,6 +29,7 @@ VERBS = (
     "serve",
     "suggest",
     "learn",
+    "concepts",
     "apply",
     "export",
     "pull",

@@ -37,19 +37,15 @@ def learn(
       likewise learn photos.index --feedback feedback.csv
     """
     from likewise.teach import Feedback, Teacher
-    from likewise.teach.feedback import feedback_from_csv
 
     check_writable(output)
     loaded = open_index(index)
     journal = Feedback(index)
     if output is not None:
         journal = journal.in_memory()
-    if feedback is not None:
-        events, unknown = feedback_from_csv(feedback, loaded)
-        journal.extend(events)
-        if unknown:
-            note(f"{plural(unknown, 'line')} of {feedback} about items that are not in {index} left out")
     teacher = Teacher(loaded, journal)
+    if feedback is not None and (unknown := teacher.take(feedback)):
+        note(f"{plural(unknown, 'line')} of {feedback} about items that are not in {index} left out")
     _check_taught(teacher, index)
     with working(f"learning from {plural(len(teacher.events), 'step')}"):
         lesson = teacher.learn("likewise learn")

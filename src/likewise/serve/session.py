@@ -458,16 +458,16 @@ class Session:
                 self._words = Words(self.learned.index, self._side)
             return self._words
 
-    def forget_words(self) -> None:
-        """Learn the words again at the next search by words: another lesson is in force."""
-        self._words, self._renamed = None, True
-
     def relearn_words(self) -> None:
-        """Learn the words of the index in force, after a lesson, if there was a search by words before."""
-        if self._words is not None:
-            words = Words(self.learned.index, self._words.side)
-            words.similarity("a picture")
-            self._words, self._renamed = words, True
+        """Learn the words of the index in force, after a lesson, if there was a search by words before.
+
+        Until then words search as before the lesson.
+        """
+        if self._words is None or self._words.index is self.learned.index:
+            return
+        words = Words(self.learned.index, self._words.side)
+        words.similarity("a picture")
+        self._words, self._renamed = words, True
 
     def prepare_words(self) -> None:
         """Read the encoder and compute the rows of all pictures, so that the first phrase does not wait for it."""

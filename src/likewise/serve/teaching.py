@@ -51,7 +51,7 @@ class TeachingSession:
 
     def __init__(self, session: Session, folder: Path | None) -> None:
         self.session, self._folder, index = session, folder, session.index
-        self.job = Job("lesson", folder)
+        self.job, self.words_job = Job("lesson", folder), Job("words", folder)
         self.feedback = Feedback(folder) if folder is None or index.folder is None else opened_feedback(index)
         self._teacher = Teacher(index, self.feedback)
         self._uploads: LRUCache[str, str] = LRUCache(1024)  # names of uploads by the names of their features
@@ -151,7 +151,7 @@ class TeachingSession:
         with self._lock:
             if self._teacher.lesson != self._lesson:  # another thread may have shown it already
                 self._show_lesson()
-        self.job.submit(self.session.relearn_words)  # takes seconds, which a lesson need not wait for
+        self.words_job.submit(self.session.relearn_words)  # takes seconds, which no lesson waits for
         self.sync()
 
     def _show_lesson(self) -> None:
@@ -235,7 +235,7 @@ class TeachingSession:
                 self._refresh_labels()
             if self._teacher.lesson != self._lesson:
                 self._show_lesson()
-                self.session.forget_words()
+                self.words_job.submit(self.session.relearn_words)
         for event in events:
             self._send_event(event)
         self._send_status()
@@ -341,6 +341,7 @@ class TeachingSession:
     def close(self) -> None:
         """Start no further lesson."""
         self.job.close()
+        self.words_job.close()
 
 
 def _number(lesson: Event | None) -> int:

@@ -7,6 +7,7 @@ import difflib
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path, PurePath
+from typing import NamedTuple
 
 import numpy as np
 
@@ -16,6 +17,7 @@ from likewise.search.confidence import Confidence
 from likewise.search.index import BaseIndex
 from likewise.search.rank import mean_query, row_numbers
 from likewise.teach.feedback import Event
+from likewise.teach.taught_index import new_since_lesson
 from likewise.teach.teacher import Teacher
 from likewise.utils.files import StrPath, atomic_write
 from likewise.utils.wording import csv_text
@@ -85,6 +87,43 @@ def grown(teacher: Teacher, name: str, at_most_wrong: float | None = None) -> Co
     rows = np.concatenate([members.rows, hits.rows])
     assert hits.probabilities is not None
     return Concept(name, rows, np.concatenate([np.ones(len(members)), hits.probabilities]))
+
+
+class SavedSearch(NamedTuple):
+    """A label that was given, with the items that have it, and unmarked ones that fit.
+
+    `fitting` is None with too few marks for a cut-off; `new` are those of its rows that came after the last lesson.
+    """
+
+    name: str
+    labelled: Concept
+    fitting: Concept | None
+    new: np.ndarray
+
+    @property
+    def parts(self) -> list[Concept]:
+        """All items of the search, in one set or two."""
+        return [self.labelled, *([] if self.fitting is None else [self.fitting])]
+
+
+def saved_searches(teacher: Teacher, at_most_wrong: float = 0.1) -> list[SavedSearch]:
+    """The labels that were given on an index, by name."""
+    index, labels = teacher.index, teacher.state().labels_of(teacher.untaught)
+    names = sorted({label for label in teacher.state().labels.values() if label is not None}, key=str)
+    came = new_since_lesson(index)
+    searches = []
+    for name in names:
+        members = labelled(index, str(name), labels)
+        try:
+            whole = grown(teacher, name, at_most_wrong)
+            fits = ~np.isin(whole.rows, members.rows)
+            assert whole.probabilities is not None
+            fitting = Concept(str(name), whole.rows[fits], whole.probabilities[fits])
+        except LikewiseError:  # no calibration: too few marks
+            fitting = None
+        new = np.empty(0, np.int64) if fitting is None else fitting.rows[np.isin(fitting.rows, came)]
+        searches.append(SavedSearch(str(name), members, fitting, new))
+    return searches
 
 
 def _marked_for(teacher: Teacher, members: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
@@ -165,19 +204,23 @@ def save_as_label(teacher: Teacher, concept: Concept, who: str = "") -> tuple[Ev
     return (teacher.label(new, concept.name, who) if len(new) else None), concept.rows[other]
 
 
-def to_csv(index: BaseIndex, concept: Concept, path: StrPath) -> Path:
+def to_csv(index: BaseIndex, concepts: Concept | Sequence[Concept], path: StrPath) -> Path:
     """Write `csv_of` into a file."""
-    return atomic_write(path, csv_of(index, concept).encode())
+    return atomic_write(path, csv_of(index, concepts).encode())
 
 
-def csv_of(index: BaseIndex, concept: Concept) -> str:
-    """One line per item of a set: its path or id, the label and, where known, the probability.
+def csv_of(index: BaseIndex, concepts: Concept | Sequence[Concept]) -> str:
+    """One line per item of a set, or of several: its path or id, the label and, where known, the probability.
 
     The first two columns are what `--labels FILE` reads; a name that begins like a formula has a ' in front.
     """
-    probabilities, lines = concept.probabilities, []
-    for number, row in enumerate(concept.rows.tolist()):
-        name = index.ids[row] if index.paths is None or index.paths[row] is None else escape(index.paths[row])
-        lines.append([name, concept.name, *([] if probabilities is None else [f"{probabilities[number]:.4f}"])])
-    head = ["path" if index.paths is not None else "id", "label", *([] if probabilities is None else ["probability"])]
+    parts = [concepts] if isinstance(concepts, Concept) else concepts
+    is_known = any(part.probabilities is not None for part in parts)
+    lines = []
+    for part in parts:
+        P = np.ones(len(part)) if part.probabilities is None else part.probabilities
+        for row, p in zip(part.rows.tolist(), P.tolist(), strict=True):
+            name = index.ids[row] if index.paths is None or index.paths[row] is None else escape(index.paths[row])
+            lines.append([name, part.name, *([f"{p:.4f}"] if is_known else [])])
+    head = ["path" if index.paths is not None else "id", "label", *(["probability"] if is_known else [])]
     return csv_text(head, lines)

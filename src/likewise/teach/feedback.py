@@ -329,32 +329,56 @@ def feedback_to_csv(events: Iterable[Event]) -> str:
     return csv_text(COLUMNS, lines)
 
 
-def feedback_from_csv(path: Path, index: BaseIndex) -> tuple[list[Event], int]:
-    """Marks and labels of items of an index, by their ids; and the number of lines about other items."""
-    try:
-        rows = list(csv.DictReader(io.StringIO(path.read_text("utf-8-sig"), newline="")))
-    except (OSError, UnicodeDecodeError, csv.Error) as error:
-        raise LikewiseError(f"cannot read {path}: {getattr(error, 'strerror', None) or error}") from error
-    if not rows or not {"kind", "item"} <= set(rows[0]):
-        raise LikewiseError(f"{path} has no marks: expected the columns {', '.join(COLUMNS)}, as the page exports them")
+def events_of(table: Any, index: BaseIndex) -> tuple[list[Event], int]:
+    """Marks and labels of a table, and the number of its lines about items that are not in the index.
+
+    A table is the path of a CSV file, a data frame or a mapping of columns: `item` and `label`, or `query`, `item` and
+    `right`; items and queries are named by their ids. A line with both is a label unless its `kind` says mark.
+    """
+    is_file = isinstance(table, str | os.PathLike)
+    lines = _csv_lines(Path(table)) if is_file else _lines(table)
+    name = str(table) if is_file else "the table"
+    if not lines or "item" not in lines[0] or not {"label", "right"} & set(lines[0]):
+        raise LikewiseError(f"{name} has no marks: expected the columns item and label, or query, item and right")
     row_of = {str(name): row for row, name in enumerate(index.ids.tolist())}
 
     def reference(name: str) -> ItemRef | None:
         return index.identities.reference(row_of[name]) if name in row_of else None
 
     events: list[Event] = []
-    for number, line in enumerate(rows, start=2):
-        values = {name: _uncell(line.get(name) or "") for name in COLUMNS}
-        kind, who, right = values["kind"], values["who"], values["right"].lower()
+    for number, line in enumerate(lines, start=2):
+        values = {column: _uncell(line.get(column, "")) for column in COLUMNS}
+        kind, who, right = values["kind"] or _kind_of(values), values["who"], values["right"].lower()
         item, query = reference(values["item"]), reference(values["query"])
         if kind == "label":
             if item is not None:
                 events.append(Event("label", items=(item,), label=values["label"] or None, who=who))
         elif kind != "mark" or right not in _RIGHT:
-            raise LikewiseError(f"line {number} of {path} is neither a mark, right or wrong, nor a label")
+            raise LikewiseError(f"line {number} of {name} is neither a mark, right or wrong, nor a label")
         elif item is not None and query is not None:
             events.append(Event("mark", (query,), (item,), _RIGHT[right], who=who))
-    return events, len(rows) - len(events)
+    return events, len(lines) - len(events)
+
+
+def _kind_of(values: Mapping[str, str]) -> str:
+    return "mark" if values["query"] and not values["label"] else "label"
+
+
+def _csv_lines(path: Path) -> list[dict[str, str]]:
+    try:
+        rows = csv.DictReader(io.StringIO(path.read_text("utf-8-sig"), newline=""))
+        return [{name: value or "" for name, value in row.items() if name} for row in rows]
+    except (OSError, UnicodeDecodeError, csv.Error) as error:
+        raise LikewiseError(f"cannot read {path}: {getattr(error, 'strerror', None) or error}") from error
+
+
+def _lines(table: Any) -> list[dict[str, str]]:
+    columns = {name: list(table[name]) for name in COLUMNS if name in table}
+    if len(set(map(len, columns.values()))) > 1:
+        sizes = ", ".join(f"{name} {len(values)}" for name, values in columns.items())
+        raise LikewiseError(f"the columns of the table have different lengths: {sizes}; expected one value per line")
+    cells = [["" if value is None or value != value else str(value) for value in values] for values in columns.values()]
+    return [dict(zip(columns, values, strict=True)) for values in zip(*cells, strict=True)]
 
 
 def _uncell(cell: str) -> str:

@@ -9,7 +9,8 @@ from collections.abc import Sequence
 from copy import copy
 from functools import cached_property
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Self
+from typing import TYPE_CHECKING, Any, NamedTuple, Self
+from zlib import crc32
 
 import numpy as np
 
@@ -58,6 +59,7 @@ class TaughtIndex(BaseIndex):
         shared: dict[str, Any] = {"root": index.root, "extractor": index.extractor, "source": index.source}
         super().__init__(index.model if lesson is None else lesson, index.raw, plain, items, **shared)
         self.index, self.lesson, self.part, self.vectors = index, lesson, part, vectors
+        self.known: np.ndarray | None = None  # checksums of the ids that the lesson was learned with
         self.approximate, self.neighbors, self.folder = index.approximate, index.neighbors, index.folder
         if lesson is None or isinstance(vectors, LessonVectors):
             self.recall = index.recall
@@ -147,6 +149,17 @@ def save_index(index: Index | TaughtIndex, folder: str | os.PathLike[str]) -> Pa
         feedback.extend([Event("became", items=pair) for pair in new.became(old)])
 
     return index.save(folder, on_replace=note_edits)
+
+
+def id_sums(index: BaseIndex) -> np.ndarray:
+    """A checksum of each id: four bytes tell nearly all new items from known ones."""
+    return np.fromiter((crc32(str(name).encode()) for name in index.ids.tolist()), np.uint32, len(index))
+
+
+def new_since_lesson(index: BaseIndex) -> np.ndarray:
+    """The rows of the items that came after the lesson in force; none without a lesson in a folder."""
+    known = index.known if isinstance(index, TaughtIndex) else None
+    return np.empty(0, np.int64) if known is None else np.flatnonzero(~np.isin(id_sums(index), known))
 
 
 def has_feedback(folder: Path) -> bool:
@@ -288,6 +301,7 @@ def write_lesson(index: Index, lesson: str, model: Taught, part: ChangedRows, ea
     facts: Any = copy(model)
     del facts.base_, facts.calibration_
     facts.lesson_rows_, (facts.lesson_places_, facts.lesson_part_) = index.checksums.get(RAW, ""), part
+    facts.lesson_items_ = id_sums(index)
     path = _lesson_path(index, lesson)
     try:
         path.parent.mkdir(exist_ok=True)  # not its parents: the disk of the index may have been taken away
@@ -300,14 +314,23 @@ def write_lesson(index: Index, lesson: str, model: Taught, part: ChangedRows, ea
             other.unlink(missing_ok=True)
 
 
-def read_lesson(index: Index, lesson: str) -> tuple[Taught, ChangedRows | None] | None:
-    """The taught model and its coordinates of the rows; None if there is no file for the model of this index."""
+class SavedLesson(NamedTuple):
+    """A lesson from its file: the model, the coordinates of the rows if they are those, and the items it knew."""
+
+    model: Taught
+    part: ChangedRows | None
+    known: np.ndarray | None = None
+
+
+def read_lesson(index: Index, lesson: str) -> SavedLesson | None:
+    """A lesson from its file; None if there is none for the model of this index."""
     try:
         model: Any = Taught.load(_lesson_path(index, lesson))
     except LikewiseError:
         return None
     model.base_, model.calibration_ = index.model, index.model.calibration_
     rows, part, places = (vars(model).pop(f"lesson_{name}_", None) for name in ("rows", "part", "places"))
+    known = vars(model).pop("lesson_items_", None)
     try:
         model._check_loaded()
         wide = model.transform(np.zeros((1, index.raw.shape[1]), np.float32)).shape[1] - index.plain_vectors.shape[1]
@@ -318,7 +341,8 @@ def read_lesson(index: Index, lesson: str) -> tuple[Taught, ChangedRows | None] 
     shape = _n_places(places, len(index)), wide
     fits = isinstance(part, np.ndarray) and part.shape == shape and part.dtype.kind == "f" and _is_sane(part)
     is_of_these = isinstance(rows, str) and rows == index.checksums.get(RAW, "") != ""
-    return model, ChangedRows(places, part) if fits and is_of_these else None
+    is_known = isinstance(known, np.ndarray) and known.dtype == np.uint32
+    return SavedLesson(model, ChangedRows(places, part) if fits and is_of_these else None, known if is_known else None)
 
 
 def _n_places(places: Any, n: int) -> int:

@@ -23,12 +23,12 @@ from likewise.learn.base import SimilarityModel
 from likewise.search.index import BaseIndex, Index
 from likewise.search.items import ItemRef
 from likewise.search.rank import query_rows, row_numbers
-from likewise.teach.feedback import Event, Feedback, outside_name
+from likewise.teach.feedback import Event, Feedback, events_of, outside_name
 from likewise.teach.groups import FeedbackState, Group, Node, Resolver, groups_of
 from likewise.teach.learning import FIRST, ConceptCard, Learner, Scored, agreeing, card_of
 from likewise.teach.suggest import NamedGroup, Suggestion, a_start, in_turn, suggested
 from likewise.teach.taught import ChangedRows, Taught
-from likewise.teach.taught_index import TaughtIndex, has_feedback, read_lesson, untaught, write_lesson
+from likewise.teach.taught_index import SavedLesson, TaughtIndex, has_feedback, read_lesson, untaught, write_lesson
 from likewise.utils.threads import single_threaded_blas
 from likewise.utils.wording import listed
 
@@ -108,6 +108,15 @@ class Teacher:
         if isinstance(label, str) and not label.strip():
             raise LikewiseError(f"label={label!r}; expected a name")
         return self.feedback.append(Event("label", items=self._references(items), label=label, who=who))
+
+    def take(self, table: Any) -> int:
+        """Take all marks and labels of a table at once; returns the number of lines about items that are not here.
+
+        A table is a CSV file, a data frame or a mapping, with the columns item and label, or query, item and right.
+        """
+        events, unknown = events_of(table, self.untaught)
+        self.feedback.extend(events)
+        return unknown
 
     def keep_apart(self, items: Any, who: str = "") -> Event:
         """Remember that items are not duplicates of each other, however alike they are."""
@@ -358,11 +367,13 @@ def in_force(index: Index, feedback: Feedback | None = None, *, but_last: bool =
     labels = Resolver(index, feedback).state(feedback.events()).labels_of(index)
     lessons = feedback.lessons[:-1] if but_last else feedback.lessons
     recalled = _recalled(index, feedback, lessons[-1]) if lessons else None
-    model, part = recalled or (None, None)
-    return TaughtIndex(index, model, part, labels)
+    model, part, known = recalled or (None, None, None)
+    taught = TaughtIndex(index, model, part, labels)
+    taught.known = known
+    return taught
 
 
-def _recalled(index: Index, feedback: Feedback, lesson: Event) -> tuple[Taught, ChangedRows | None] | None:
+def _recalled(index: Index, feedback: Feedback, lesson: Event) -> SavedLesson | None:
     """What a lesson has taught: from its file, or learned again if the index has another model by now."""
     is_kept = feedback.folder is not None and index.folder is not None
     recalled = read_lesson(index, lesson.id) if is_kept else None
@@ -371,7 +382,7 @@ def _recalled(index: Index, feedback: Feedback, lesson: Event) -> tuple[Taught, 
         taught, part = teacher.taught_by(Resolver(index, feedback).state(feedback.events_at(lesson)))
         if part is None or not isinstance(taught.model, Taught):
             return None
-        recalled = taught.model, part
+        recalled = SavedLesson(taught.model, part)
         if is_kept:
             with suppress(LikewiseError):  # a folder that cannot be written is no reason not to search it
                 others = [event.id for event in feedback.lessons if event.id != lesson.id]
