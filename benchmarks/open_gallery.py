@@ -286,6 +286,11 @@ class Figures:
                         warnings.simplefilter("ignore")
                         self.add(cell, measured(task, fits, method))
 
+    def restrict(self, names: Iterable[str], draws: int) -> None:
+        """Forget all but some sets and the first draws, so that methods are compared on the same ones."""
+        some = {cell: value for cell, value in self.by_cell.items() if cell.name in names and cell.draw < draws}
+        self.by_cell = some
+
     def mean(self, cell: Cell, method: str, metric: str) -> Pair:
         """Over the draws."""
         draws = [
@@ -326,7 +331,7 @@ def table(figures: Figures, experiment: Experiment, metric: str, suffix: str) ->
     names = [name for name in METHODS if not suffix or name in WITH_NEIGHBOURS]
     rows = []
     for cell in figures.cells():
-        where = f"{cell.name}; {cell.new:g} new; {cell.labelled or 'all'} labelled{', inside' if cell.inside else ''}"
+        where = f"{cell.name}, {cell.new:g} new, {cell.labelled or 'all'} labelled{', inside' if cell.inside else ''}"
         cells = [shown(figures.mean(cell, name + suffix, metric)) for name in names]
         checks = experiment.checks(cell, lambda name, metric, cell=cell: figures.mean(cell, name + suffix, metric))
         rows.append([where, *cells, verdict(checks)])
@@ -361,8 +366,9 @@ def options() -> argparse.Namespace:
 
 def main() -> None:
     words = options()
-    experiment, figures = EXPERIMENTS[words.experiment], Figures(words.experiment)
-    for name in words.sets or experiment.sets:
+    experiment, figures = EXPERIMENTS[words.experiment], Figures(f"{words.experiment}-{words.rows}")
+    names = words.sets or experiment.sets
+    for name in names:
         try:
             source = load(name)
         except LikewiseError as error:
@@ -372,6 +378,7 @@ def main() -> None:
             for cells, fits in tasks(name, source, draw, words.rows, experiment):
                 figures.measure(cells, fits, words.again)
             print(f"{name}, draw {draw + 1}: {time.process_time():.0f} s", flush=True)
+    figures.restrict(names, words.draws)
     write(figures, experiment, words.experiment, words.store)
 
 
