@@ -9,6 +9,7 @@ import zipfile
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 
 from likewise.serve import create_app, exporting
@@ -85,3 +86,5 @@ def test_nothing_but_pictures_inside_the_folder_leaves_it_whatever_the_index_say
         assert archive.namelist() == ["notes.png", Path(index.paths[9]).name]  # it has the name of a picture
         shown = [client.get(f"/api/items/{row}/picture").headers["content-type"] for row in (3, 4, 9)]
         assert shown == ["image/svg+xml", "image/svg+xml", "image/jpeg"]
+        duplicates = client.app.state.duplicates
+        assert duplicates.best_first(np.array([3, 9])) == [9, 3]  # the size of a file elsewhere is not read either

@@ -12,6 +12,7 @@ from scipy.cluster.hierarchy import DisjointSet
 from scipy.sparse import coo_matrix
 from scipy.sparse.csgraph import connected_components
 
+from likewise.serve.catalogue import shown_file
 from likewise.serve.jobs import Job
 from likewise.serve.session import Session
 
@@ -51,7 +52,7 @@ class Duplicates:
         """The rows of a group, the best picture first: most pixels, then the largest file, then by path."""
 
         def worth(row: int) -> tuple[int, int, str, int]:
-            path = self.session.index.image_path(row)
+            path = shown_file(self.session.index, row)
             pixels, size = (0, 0) if path is None else _pixels_and_bytes(path)
             return -pixels, -size, str(path), row
 
