@@ -130,6 +130,15 @@ def test_every_request_needs_the_token_of_the_printed_address(index: Path, words
             _ask(local, "api/status", Authorization="Bearer none")
 
 
+def test_a_token_of_the_environment_is_not_printed(index: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("LIKEWISE_TOKEN", "a long secret")
+    with _started("serve", index, env={**os.environ}) as (_, lines):
+        assert re.search(r"100 items at http://127.0.0.1:\d+/ with the token of LIKEWISE_TOKEN \(Ctrl-C", lines[0])
+        assert "a long secret" not in "".join(lines)
+        address = lines[0].split(" at ")[1].split(" ")[0]
+        assert _ask(f"{address}login?token=a long secret", "api/status")["items"] == 100
+
+
 def test_without_a_token_only_if_that_is_said(index: Path) -> None:
     with _serving(index, "--no-token") as (_, address):
         assert "token" not in address

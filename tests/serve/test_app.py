@@ -72,3 +72,11 @@ def _attacked(operation: Any, mode: Any) -> int:
     with suppress(Unsatisfiable, pytest.skip.Exception, unittest.SkipTest):  # nothing about it could be wrong
         attack()
     return len(codes)
+
+
+def test_the_interface_says_that_it_needs_a_token(application: Callable[..., Any]) -> None:
+    secret = "a long secret"
+    schema = application(token=secret).openapi()
+    assert schema["components"]["securitySchemes"] == {"token": {"type": "http", "scheme": "bearer"}}
+    assert schema["security"] == [{"token": []}]
+    assert "security" not in application().openapi()

@@ -213,3 +213,23 @@ def test_no_file_outside_of_the_folder_and_none_of_another_kind_is_sent(sounds: 
     assert answer.status_code == 404
     assert b"outside" not in answer.content
     assert b"secret" not in answer.content
+
+
+def test_marks_and_labels_are_given_by_id(docs: Any) -> None:
+    by_id = {"query": [{"id": "doc-7108"}], "ids": [found(docs, id="doc-7108", k=2)["hits"][1]["id"]], "right": True}
+    assert docs.post("/api/marks", json=by_id).status_code == 201
+    (entry,) = docs.get("/api/feedback").json()
+    docs.post("/api/undo")
+    row = found(docs, id="doc-7108", k=2)["hits"][1]["row"]
+    docs.post("/api/marks", json={"query": [{"row": 8}], "items": [row], "right": True})
+    (by_row,) = docs.get("/api/feedback").json()
+    ignored = {"id", "time", "number"}
+    assert {k: v for k, v in entry.items() if k not in ignored} == {k: v for k, v in by_row.items() if k not in ignored}
+    docs.post("/api/undo")
+    labelled = docs.post("/api/labels", json={"ids": ["doc-7108"], "label": "by id"})
+    assert labelled.status_code == 201
+    docs.post("/api/undo")
+    assert docs.post("/api/marks", json={**by_id, "ids": ["no such"]}).status_code == 404
+    both = docs.post("/api/marks", json={**by_id, "items": [3]})
+    assert both.status_code == 422
+    assert "give either items, by their rows, or ids" in both.text

@@ -131,7 +131,7 @@ def test_each_request_is_logged_at_the_level_of_what_it_did(client: Any, caplog:
         client.get("/nothing/here")
         client.post("/api/search", json={"like": [{"row": 1}]})
     levels = {record.facts["path"]: record.levelname for record in caplog.records if record.message == "request"}
-    assert levels == {"/": "DEBUG", "/static/app.js": "DEBUG", "/nothing/here": "INFO", "/api/search": "INFO"}
+    assert levels == {"/": "DEBUG", "/static/app.js": "DEBUG", "/nothing/here": "INFO", "/api/search": "DEBUG"}
 
 
 def test_the_log_of_every_module_is_json_and_the_level_is_the_one_asked_for(capsys: pytest.CaptureFixture[str]) -> None:

@@ -75,9 +75,13 @@ def export(
         raise LikewiseError(
             "PLACE is missing; expected a file, postgresql://…, qdrant:PATH, lancedb:PATH or milvus:PATH"
         )
-    from likewise.search.stores.base import scheme_of
+    from likewise.search.stores.base import scheme_of, without_password
 
     began = time.perf_counter()
+    if scheme_of(to) is None and ":" in to and not Path(to).suffix:
+        raise LikewiseError(
+            f"{without_password(to)} is not a store; expected postgresql://…, qdrant:, lancedb: or milvus:"
+        )
     if scheme_of(to) is None and Path(to).suffix.lower() == ".onnx" and kind_of(folder) == "model":
         summary = _model_to_onnx(folder, Path(to))
     elif scheme_of(to) is None:

@@ -1,5 +1,6 @@
 """`likewise serve`: the web page to search, compare before and after, and teach."""
 
+import os
 import secrets
 import sys
 from pathlib import Path
@@ -101,8 +102,13 @@ def serve(
         loaded = open_index(index, root)
         side = None if text is None and tokenizer is None else text_side(loaded, text, tokenizer)
     start_logging(log_level)
-    items = plural(len(loaded), "item")
-    run(loaded, index, settings, not no_browser, lambda where: note(f"{items} at {where} (Ctrl-C stops)"), side)
+    items, is_secret = plural(len(loaded), "item"), token == os.environ.get("LIKEWISE_TOKEN", "").strip()
+
+    def ready(where: str) -> None:
+        where = f"{where.partition('login?')[0]} with the token of LIKEWISE_TOKEN" if is_secret else where
+        note(f"{items} at {where} (Ctrl-C stops)")
+
+    run(loaded, index, settings, not no_browser, ready, side)
 
 
 # ---------------------------------------------------------------------------------------------------------------------

@@ -23,6 +23,7 @@ from likewise.evaluate.ranking import (
 )
 from likewise.evaluate.significance import bootstrap_interval
 from likewise.utils.arrays import Array
+from likewise.utils.wording import html_table
 
 MetricName = Literal["map", "ndcg@10", "precision@10", "precision@1"]
 
@@ -80,6 +81,9 @@ class Evaluation:
     def means(self) -> dict[str, float]:
         """Each metric by name."""
         return {name: float(values.mean()) for name, values in self.per_query.items()}
+
+    def _repr_html_(self) -> str:
+        return html_table(tuple(self.summary()), [tuple(self.summary().values())])
 
     def summary(self) -> dict[str, Any]:
         """The means and the interval by name, ready for JSON."""

@@ -16,6 +16,7 @@ from sklearn.utils.sparsefuncs import min_max_axis
 from likewise.errors import LikewiseError
 from likewise.utils.arrays import dense
 from likewise.utils.validation import is_missing
+from likewise.utils.wording import html_table
 
 Severity = Literal["serious", "warning", "note"]
 Problem = tuple[str, Severity, str]  # code, severity, and what it is
@@ -256,6 +257,10 @@ class Findings:
 
     def __contains__(self, code: object) -> bool:
         return any(finding.code == code for finding in self.findings)
+
+    def _repr_html_(self) -> str:
+        rows = [(finding.severity, finding.what, finding.effect, finding.remedy) for finding in self]
+        return html_table(("severity", "finding", "effect", "remedy"), rows)
 
     def to_dict(self) -> dict[str, Any]:
         """Plain values, as `likewise doctor --json` prints them."""

@@ -60,13 +60,20 @@ def read_header(file: BinaryIO | Any, size: int, name: str | os.PathLike[str]) -
         return header
 
 
+class HeldFile(io.FileIO):
+    """A file that stays open as long as something refers to it, and is then closed without a warning."""
+
+    def __del__(self) -> None:
+        self.close()
+
+
 def mapped(path: Path) -> np.ndarray:
     """The array of a `.npy` file, memory-mapped; pickled objects are refused.
 
     Its `file` stays open: who reads it instead of the map reads the same file, whatever has its name by then.
     """
     with explained(path, ".npy"):
-        file = open(path, "rb", buffering=0)  # noqa: SIM115 (it stays open)
+        file: Any = HeldFile(path, "rb")
         if file.read(2) == b"PK":
             raise FileFormatError(f"{path} is a .npz archive with the name of a .npy file: rename it")
         file.seek(0)

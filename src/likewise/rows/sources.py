@@ -15,7 +15,7 @@ from numpy.lib import format as npy
 from sklearn.utils import gen_batches
 
 from likewise.errors import FileFormatError, LikewiseError
-from likewise.rows.npy import read_header
+from likewise.rows.npy import HeldFile, read_header
 
 Blocks = Iterator[tuple[slice, np.ndarray]]
 
@@ -39,7 +39,7 @@ class NpyFile:
             raise self._truncated(size)
 
     def _begin(self, file: BinaryIO | None) -> None:
-        self._file = open(self.path, "rb", buffering=0) if file is None else file  # noqa: SIM115 (it stays open)
+        self._file: Any = HeldFile(self.path, "rb") if file is None else file
         self._lock = threading.Lock()
 
     def __getstate__(self) -> dict[str, Any]:
@@ -54,7 +54,7 @@ class NpyFile:
     def open(cls, path: str | os.PathLike[str]) -> Self:
         path = Path(path)
         try:
-            file = open(path, "rb", buffering=0)  # noqa: SIM115 (it stays open)
+            file: Any = HeldFile(path, "rb")
         except FileNotFoundError as error:
             raise LikewiseError(f"{path} does not exist") from error
         shape, fortran, dtype, offset = read_header(file, os.fstat(file.fileno()).st_size, path)

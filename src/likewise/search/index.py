@@ -25,6 +25,7 @@ from likewise.search.neighbors import Neighbors, SmoothedGallery, smoothed_galle
 from likewise.search.rank import Engine, Exact, Space, SpaceName, query_rows, result_count, row_numbers
 from likewise.search.storage import live_extractor, read_index, write_index
 from likewise.utils.versions import Hold
+from likewise.utils.wording import html_table
 
 _SHOWN = 5  # queries and results in a repr
 _FEW_ROWS = 1_000  # of more it is found out once for all rows whether the model learned from them
@@ -99,6 +100,14 @@ class Results:
         ]
         more = ["…"] if len(self) > _SHOWN else []
         return "\n  ".join([f"Results of {len(self)} queries, up to {self.rows.shape[1]} each:", *shown, *more])
+
+    def _repr_html_(self) -> str:
+        rows: list[list[Any]] = []
+        for query, one in enumerate(map(self.__getitem__, range(min(len(self), _SHOWN)))):
+            likely = [""] * len(one.ids) if one.probabilities is None else one.probabilities.tolist()
+            hits = zip(one.ids.tolist(), one.scores.tolist(), likely, strict=True)
+            rows += [[query, place, *hit] for place, hit in enumerate(list(hits)[:_SHOWN], 1)]
+        return html_table(("query", "place", "id", "score", "probability"), rows)
 
 
 class BaseIndex:

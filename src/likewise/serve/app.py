@@ -3,8 +3,9 @@
 import asyncio
 import logging
 from collections import Counter
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager, suppress
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -96,10 +97,20 @@ def create_app(
     metrics.gauge("likewise_feedback", "Marks and labels.", lambda: app.state.teaching.count)
     metrics.counter("likewise_lessons", "Lessons learned.", lambda: app.state.teaching.job.count)
     metrics.counter("likewise_reloads", "New versions of the index taken over.", lambda: app.state.live.count)
+    if settings.token is not None:
+        app.openapi = partial(_with_token, app.openapi)  # type: ignore[method-assign]
     app.add_exception_handler(LikewiseError, _error)
     app.add_exception_handler(ClientDisconnect, _gone)
     app.add_exception_handler(RequestValidationError, _validation_error)
     return app
+
+
+def _with_token(schema_of: Callable[[], dict[str, Any]]) -> dict[str, Any]:
+    """The description of the API with the token that every request needs, so that clients ask for it."""
+    schema = schema_of()
+    schema["components"]["securitySchemes"] = {"token": {"type": "http", "scheme": "bearer"}}
+    schema["security"] = [{"token": []}]
+    return schema
 
 
 def _state(session: Session, before: State, folder: Path | None) -> State:

@@ -116,7 +116,8 @@ class RequestMetricsMiddleware:
         self.metrics.requests.labels(route, method, status).inc()
         self.metrics.seconds.labels(route).observe(seconds)
         # A page of pictures is a hundred successful GETs: by default only changes and failures are logged.
-        level = logging.DEBUG if status < 400 and scope["method"] in ("GET", "HEAD") else logging.INFO
+        is_reading = scope["method"] in ("GET", "HEAD") or route == "/api/search"
+        level = logging.DEBUG if status < 400 and is_reading else logging.INFO
         level = logging.WARNING if status >= 500 else level
         if log.isEnabledFor(level):
             facts = {"method": scope["method"], "path": scope["path"], "status": status, "ms": round(seconds * 1e3, 2)}

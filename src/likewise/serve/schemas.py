@@ -66,12 +66,22 @@ Id = Annotated[str | int, Field(description="Id of an item.")]
 Vector = Annotated[list[float], Field(min_length=1, max_length=16_384, description="Raw features of a query.")]
 
 
-class Example(Picture):
+class Marked(Picture):
+    """What was searched by when a mark was given: an item by its row or its id, or an upload by its name."""
+
+    id: Id | None = None
+    alternatives: ClassVar[tuple[str, ...]] = ("row", "id", "upload")
+
+    def marked(self, session: Session) -> Any:
+        """The row number, or the name of the upload."""
+        return self.reference if self.id is None else session.row_of(str(self.id))
+
+
+class Example(Marked):
     """What to search by: an item by its row or its id, an upload by its name, raw features, or words."""
 
     text: Words | None = None
     weight: Annotated[float, Field(gt=0, le=100, description="Of words, against a picture or other words.")] = 1.0
-    id: Id | None = None
     vector: Vector | None = None
     alternatives: ClassVar[tuple[str, ...]] = ("row", "id", "upload", "vector", "text")
 
@@ -79,9 +89,7 @@ class Example(Picture):
         """The row number, the name of the upload, the raw features, or the words."""
         if self.text is not None:
             return Phrase(self.text, self.weight)
-        if self.id is not None:
-            return session.row_of(str(self.id))
-        return self.reference if self.vector is None else session.vector(self.vector)
+        return self.marked(session) if self.vector is None else session.vector(self.vector)
 
 
 Name = Annotated[str, StringConstraints(max_length=1000)]
@@ -155,18 +163,33 @@ class SearchRequest(Examples):
 Rows = Annotated[list[Row], Field(min_length=1, max_length=10_000)]
 
 
-class MarkRequest(StrictModel):
+class ItemsRequest(StrictModel):
+    """Items by their rows or by their ids."""
+
+    items: Rows | None = None
+    ids: Annotated[list[Id], Field(min_length=1, max_length=10_000)] | None = None
+
+    @model_validator(mode="after")
+    def _either(self) -> Self:
+        if (self.items is None) == (self.ids is None):
+            raise ValueError("give either items, by their rows, or ids")
+        return self
+
+    def rows(self, session: Session) -> list[int]:
+        """The rows of the items."""
+        return [session.row_of(str(name)) for name in self.ids or ()] if self.items is None else self.items
+
+
+class MarkRequest(ItemsRequest):
     """Whether items are right or wrong for a query; null takes their marks off."""
 
-    query: list[Picture] = Field(min_length=1, max_length=16)
-    items: Rows
+    query: list[Marked] = Field(min_length=1, max_length=16)
     right: bool | None
 
 
-class LabelRequest(StrictModel):
+class LabelRequest(ItemsRequest):
     """A label for items; null takes theirs away."""
 
-    items: Rows
     label: Label | None
 
 

@@ -3,6 +3,7 @@
 import csv
 import io
 from collections.abc import Iterable, Sequence
+from html import escape
 from typing import Any
 
 import numpy as np
@@ -12,6 +13,17 @@ def mean_and_deviation(values: Sequence[float], digits: int = 1) -> str:
     """Mean ± sample standard deviation; only the value if there is one."""
     mean = f"{np.mean(values):.{digits}f}"
     return mean if len(values) < 2 else f"{mean} ± {np.std(values, ddof=1):.{digits}f}"
+
+
+def html_table(columns: Sequence[str], rows: Iterable[Sequence[Any]]) -> str:
+    """A table as a notebook shows it."""
+
+    def line(cells: Sequence[Any], kind: str) -> str:
+        texts = (f"{cell:.4g}" if isinstance(cell, float) else str(cell) for cell in cells)
+        return f"<tr>{''.join(f'<{kind}>{escape(text)}</{kind}>' for text in texts)}</tr>"
+
+    body = "".join(line(row, "td") for row in rows)
+    return f"<table><thead>{line(columns, 'th')}</thead><tbody>{body}</tbody></table>"
 
 
 def listed(parts: Sequence[str]) -> str:

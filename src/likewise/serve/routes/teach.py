@@ -28,14 +28,15 @@ teach = APIRouter(prefix="/api", tags=["teach"], responses=ERRORS)
 @teach.post("/marks", status_code=201, summary="Mark items right or wrong for a query")
 def give_mark(teaching: CurrentTeaching, who: Who, mark: schemas.MarkRequest) -> dict[str, Any]:
     """One step, on disk before the response is sent; `right: null` takes marks off."""
-    teaching.mark([example.reference for example in mark.query], mark.items, mark.right, who or "")
+    query = [example.marked(teaching.session) for example in mark.query]
+    teaching.mark(query, mark.rows(teaching.session), mark.right, who or "")
     return teaching.describe(who)
 
 
 @teach.post("/labels", status_code=201, summary="Give items a label")
 def give_label(teaching: CurrentTeaching, who: Who, body: schemas.LabelRequest) -> dict[str, Any]:
     """One step, on disk before the response is sent; `label: null` takes labels away."""
-    teaching.label(body.items, body.label, who or "")
+    teaching.label(body.rows(teaching.session), body.label, who or "")
     return teaching.describe(who)
 
 
