@@ -137,6 +137,10 @@ class OnnxExtractor(ImageExtractor):
     def _for_file(self) -> dict[str, Any]:
         return {**super()._for_file(), "model": Path(self.model).name}
 
+    def _check_loaded(self) -> None:
+        if not hasattr(self, "onnx_"):
+            raise LikewiseError("onnx_ is missing: a saved extractor contains its model")
+
     def _run(self, pixels: np.ndarray, step: int) -> np.ndarray:
         """One call of the model; for a fixed batch size, the last batch is filled with blanks."""
         n = len(pixels)

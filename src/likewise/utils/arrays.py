@@ -34,7 +34,7 @@ def namespace(X: Any) -> Any:
 
 def to_host(X: Any) -> Any:
     """X as a NumPy array if it is an array of another library or a column of vectors; anything else unchanged."""
-    if getattr(X, "ndim", 1) == 1 and hasattr(X, "__array__") and not is_torch(X):
+    if len(getattr(X, "shape", (0,))) == 1 and hasattr(X, "__array__") and not is_torch(X):
         return _of_vectors(X)
     if not is_foreign(X):
         return X
