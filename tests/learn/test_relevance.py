@@ -192,3 +192,26 @@ def test_what_it_cannot_learn_from_gets_a_sentence(log: ClickLog) -> None:
         RelevanceLearner().fit(log.Q, Relevance(np.zeros((250, 2))), gallery=log.G[:2])
     with pytest.raises(NotFittedError):
         RelevanceLearner().transform(log.G)
+
+
+def test_equal_rows_of_one_set_are_all_the_query_itself(log: ClickLog) -> None:
+    """So that the order of equal rows does not matter."""
+    rng = np.random.default_rng(0)
+    X = np.sign(rng.standard_normal((120, 5)))
+    y = rng.integers(0, 3, 120)
+    order = rng.permutation(120)
+    one, other = (
+        RelevanceLearner("query").fit(
+            X[rows], Relevance(sp.csr_array(1.0 * (y[rows][:, None] == y[rows]) - np.eye(120)))
+        )
+        for rows in (np.arange(120), order)
+    )
+    np.testing.assert_allclose(one.transform_query(X), other.transform_query(X), atol=1e-4)
+
+
+def test_few_of_many_queries_judge_the_settings(log: ClickLog, monkeypatch) -> None:
+    monkeypatch.setattr("likewise.learn.relevance.MOST_LEARNED", 150)
+    model = RelevanceLearner().fit(log.Q, log.clicks, gallery=log.G)
+    assert model.n_samples_ > 200
+    assert model.held_out_["queries"] <= 150
+    assert log.mAP(model) > log.raw_mAP + 0.03

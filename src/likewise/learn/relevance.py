@@ -14,7 +14,7 @@ from sklearn.utils import gen_batches
 
 from likewise.errors import LikewiseError
 from likewise.learn.base import SimilarityModel, checked_side, finite_fit
-from likewise.learn.choose.judged import FEWEST, MOST_ITEMS, HeldQueries, Judgements
+from likewise.learn.choose.judged import FEWEST, MOST_ITEMS, MOST_LEARNED, HeldQueries, Judgements
 from likewise.learn.choose.relevance import DOUBT, UNTRIED, Chosen, Metric, Ranking, chosen_and_measured, fitted
 from likewise.learn.maths.rocchio import RBF_GAMMA
 from likewise.learn.maths.scatter import leading_directions
@@ -104,7 +104,7 @@ class RelevanceLearner(SimilarityModel):
         self._validate_params()
         known = self._read(X, y, gallery)
         self.n_samples_, self.n_pairs_ = len(known.Q), known.gains.nnz
-        held = HeldQueries(known)
+        held = HeldQueries(known.first(MOST_LEARNED))
         self.held_out_, self.setting_, self.cv_results_ = None, None, {}
         ranking = Ranking(Metric(self.side))
         if known.two_widths:
@@ -145,11 +145,7 @@ class RelevanceLearner(SimilarityModel):
         items, mean = _items(G, known[judged])
         known, U = known[judged][:, items], normalize(G[items])
         gains, zeros = (sp.csr_array(part) for part in ((known > 0).multiply(known), (known < 0).astype(float)))
-        own = None
-        if gallery is None:
-            place = np.full(G.shape[0], -1)
-            place[items] = np.arange(len(items))
-            own = place[queries[judged]]
+        own = merging[judged][:, items] if gallery is None else None
         rows = normalize(X[queries[judged]]), U
         two_widths = X.shape[1] != G.shape[1]
         self.n_gallery_features_ = G.shape[1]

@@ -22,9 +22,11 @@ from likewise.utils.arrays import dense
 
 FOLDS = 3
 MOST_JUDGED = 450  # queries that settings are judged by; more cost time and hardly change the choice
+MOST_LEARNED = 20_000  # queries that are learned from while settings are judged
 MOST_ITEMS = 20_000  # items that they rank: those judged for them, and others
 FEWEST = 10  # held-out queries, below which nothing is judged
 DEPTH = 10  # of nDCG@10
+ROUNDING = 2e-6  # of scores and of mean qualities: rows in another order give other digits, and must give equal choices
 
 
 @dataclass(frozen=True)
@@ -36,7 +38,7 @@ class Judgements:
     Attributes
     ----------
     mean : of all items, of which those never judged may be left out here.
-    own : the item that each query itself is, if both are one set.
+    own : the items that each query itself is, equal rows too, if both are one set.
     clicked : whether only items that were shown could get a gain.
     raw : both sides as they were, if Q and G are their leading directions.
     two_widths : whether queries and items have no space in common, and so no raw cosine.
@@ -47,7 +49,7 @@ class Judgements:
     gains: sp.csr_array
     zeros: sp.csr_array
     mean: np.ndarray
-    own: np.ndarray | None = None
+    own: sp.csr_array | None = None
     clicked: bool = False
     raw: tuple[sp.csr_array | np.ndarray, sp.csr_array | np.ndarray] | None = None
     two_widths: bool = False
@@ -60,6 +62,14 @@ class Judgements:
     def scatter(self) -> PairScatter:
         return PairScatter.of(self.Q, self.G, self.W, self.zeros, self.mean)
 
+    def first(self, n: int) -> Judgements:
+        """Of the first n queries: as good as drawn at random, since their order is that of hashes."""
+        if len(self.Q) <= n:
+            return self
+        raw = None if self.raw is None else (self.raw[0][:n], self.raw[1])
+        own = None if self.own is None else self.own[:n]
+        return replace(self, Q=self.Q[:n], gains=self.gains[:n], zeros=self.zeros[:n], own=own, raw=raw)
+
     def without(self, queries: np.ndarray, items: bool) -> Judgements:
         """What is left without the judgements of some queries; without all judgements of their relevant items too."""
         row, column = np.ones(len(self.Q)), np.ones(len(self.G))
@@ -67,7 +77,7 @@ class Judgements:
         if items:
             column[self.gains[queries].indices] = 0
         if self.own is not None:  # a pair of one set is there twice, the other way round too
-            column[self.own[queries]] = 0
+            column[self.own[queries].indices] = 0
         return replace(self, gains=_masked(self.gains, row, column), zeros=_masked(self.zeros, row, column))
 
 
@@ -134,13 +144,14 @@ class Targets:
 
 
 def _places(scores: np.ndarray, items: np.ndarray) -> np.ndarray:
-    """Places from 0 of some items, equal scores at their mean place."""
-    values = scores[items]
+    """Places from 0 of some items; scores that are equal but for rounding are at their mean place."""
+    high, low = scores[items] + ROUNDING, scores[items] - ROUNDING
     if len(items) <= 4:
-        above, upto = (scores > values[:, None]).sum(axis=1), (scores >= values[:, None]).sum(axis=1)
+        above, upto = (scores > high[:, None]).sum(axis=1), (scores >= low[:, None]).sum(axis=1)
     else:
         ordered = np.sort(scores)
-        above, upto = (len(scores) - np.searchsorted(ordered, values, side=side) for side in ("right", "left"))
+        above = len(scores) - np.searchsorted(ordered, high, side="right")
+        upto = len(scores) - np.searchsorted(ordered, low, side="left")
     return np.asarray((above + upto - 1) / 2)
 
 
@@ -176,7 +187,7 @@ class HeldQueries:
 
     def _itself(self, queries: np.ndarray) -> np.ndarray | None:
         """Which of the items each query itself is."""
-        return None if self.known.own is None else self.known.own[queries, None] == self.items
+        return None if self.known.own is None else self.known.own[queries][:, self.items].toarray() > 0
 
     def lost(self, S: np.ndarray) -> float:
         """By how much more than a quarter a ranking makes the own clicks of queries harder to find, where that counts.
@@ -192,8 +203,7 @@ class HeldQueries:
         """For each query all queries that share a relevant item with it, itself first."""
         related = sp.csr_array((self.known.gains > 0).astype(np.float32))
         if self.known.own is not None:
-            n = len(self.known.own)
-            related += sp.csr_array((np.ones(n), (np.arange(n), self.known.own)), shape=related.shape)
+            related += self.known.own
         shared = sp.csr_array(related[self.queries] @ related.T)
         parts = zip(self.queries, shared.indptr, shared.indptr[1:], strict=False)
         return [np.concatenate([[query], np.setdiff1d(shared.indices[a:b], [query])]) for query, a, b in parts]

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 from sklearn.preprocessing import normalize
 
-from likewise.learn.choose.judged import FEWEST, HeldQueries, Judgements, mean
+from likewise.learn.choose.judged import FEWEST, ROUNDING, HeldQueries, Judgements, mean
 from likewise.learn.choose.search import CVResults
 from likewise.learn.maths.rocchio import KernelBasis, LeftOut, nearest_irrelevant, rbf, square_root
 
@@ -58,9 +58,10 @@ class Metric:
         """With share 1 the metric itself, with 0 the raw rows."""
         if not setting.share:
             return cls(side)
-        M = known.scatter.metric(setting.shrinkage, setting.power)
-        M = (1 - setting.share) * np.eye(len(M)) + setting.share * M
-        L = square_root(M) if side == "both" else M
+        L = known.scatter.root(setting.shrinkage, setting.power)
+        if side == "query" or setting.share < 1:
+            M = (1 - setting.share) * np.eye(len(L)) + setting.share * (L @ L.T)
+            L = square_root(M) if side == "both" else M
         return cls(side, L.astype(known.Q.dtype), (setting.share * known.mean).astype(known.Q.dtype))
 
     def query(self, Q: np.ndarray) -> np.ndarray:
@@ -186,7 +187,7 @@ def _choose_metric(held: HeldQueries, side: str, results: CVResults) -> tuple[Me
             values[i] += held.lost(Ranking(Metric.of(side, held.known, setting)).scores(held.Q, held.G))
     for setting, value in zip(METRICS, values, strict=True):
         results.add(asdict(setting), [value])
-    best = int(np.argmax(values))
+    best = int(np.argmax(np.array(values) > max(values) - ROUNDING))
     clear = clearness(gains[best].mean(axis=0)) if values[best] > 0 else 0.0
     return replace(METRICS[best], share=believed(clear)), clear
 
@@ -224,7 +225,7 @@ def _choose_rocchio(
                     gain = held.targets.quality(natural) - before
                 value = mean(gain) + (held.lost(natural) if held.by_related else min(0.0, mean(cold)))
                 results.add(asdict(setting), [value])
-                if value > best[0]:
+                if value > best[0] + ROUNDING:
                     best = (value, setting, min(clearness(gain), clearness((gain + cold) / 2)))
     return replace(best[1], share=float(held.known.two_widths) or believed(best[2])), best[2]
 

@@ -46,8 +46,10 @@ class PairScatter:
         between = cross - SKIPPED * _cross(Q, G, zeros, mean) if zeros.nnz else cross
         return cls(total - cross, between)
 
-    def metric(self, shrinkage: float, power: float) -> np.ndarray:
-        """The inverse of the shrunk covariance within, of mean eigenvalue 1; `power` weighs directions by `between`.
+    def root(self, shrinkage: float, power: float) -> np.ndarray:
+        """T of the metric T Tᵀ, the inverse of the shrunk covariance within; `power` weighs directions by `between`.
+
+        Its mean eigenvalue is 1.
 
         Power 0 weighs all alike; with 1/2 it is the difference of the inverse covariances within and in total, the
         log-likelihood ratio of related and random pairs.
@@ -56,8 +58,7 @@ class PairScatter:
         if power:
             b, E = self._discriminants(shrinkage)
             T = (T @ E) * (b / (b + 1)) ** power
-        M = T @ T.T
-        return np.asarray(M * (len(M) / max(float(np.trace(M)), 1e-12)))
+        return np.asarray(T * np.sqrt(len(T) / max(float((T * T).sum()), 1e-12)))
 
     @cached_property
     def _scale(self) -> float:
