@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from likewise.utils.wording import csv_text, duration, listed, mean_and_deviation, plural, points, side
+from likewise.utils.wording import csv_text, duration, listed, mean_and_deviation, plural
 
 
 def test_words() -> None:
@@ -15,11 +15,8 @@ def test_words() -> None:
     assert (plural(1, "query"), plural(0, "query"), plural(2, "warning")) == ("1 query", "0 queries", "2 warnings")
     assert mean_and_deviation([1.0]) == "1.0"
     assert mean_and_deviation([1.0, 3.0]) == "2.0 ± 1.4"
-    assert points(0.034) == "0.03"
-    assert points(3.14) == "3.1"
     assert duration(0.5) == "0.5 s"
     assert duration(186) == "186 s (3.1 min)"
-    assert (side(0.1), side(-0.1)) == ("above", "below")
 
 
 def test_a_csv_for_spreadsheets_has_no_formula_in_head_cells_or_after_a_carriage_return() -> None:

@@ -7,11 +7,8 @@ from typing import Any
 
 import numpy as np
 from PIL import Image
+from sklearn.base import clone
 
-from likewise.learn.engines.opening import Rows
-from likewise.learn.maths.regressions import Factors
-from likewise.learn.maths.scatter import WhiteningMap
-from likewise.learn.maths.solvers import Result, Solution, balanced
 from likewise.learn.slr import SLR
 from likewise.paper.cells import Cell, Done
 from likewise.paper.run import PaperRun, Task
@@ -81,40 +78,10 @@ FIGURE2 = "figure2"
 ITERATED = ("SLR", "SLR-Fixed", "SLR-Whole")
 
 
-class Watched(SLR):
-    """SLR that stores the factors after each iteration, so that one fit gives the whole curve."""
-
-    def after_each_iteration(self) -> Iterator["Watched"]:
-        """This model as it was after each iteration, one after the other; it ends as it was after `fit`."""
-        for result in self._iterates.results:
-            W, condition = self._iterates.whitening.W, self._iterates.whitening.condition
-            A, B = result.factors if self.rank is None else balanced(*result.factors)
-            solution = Solution(W @ A, W @ B, B.shape[1], condition, result)
-            yield self._keep(solution, self.components_.dtype)
-
-    def _saved_iterations(self, rows: Rows, rng: np.random.Generator) -> "_Iterates":
-        self._iterates = _Iterates()
-        return self._iterates
-
-
-class _Iterates:
-    """`SavedIterations` in memory: the whitening, and the result after each iteration; a closed form has none."""
-
-    def __init__(self) -> None:
-        self.results: list[Result] = []
-
-    def begin(self, whitening: WhiteningMap) -> None:
-        self.whitening = whitening
-
-    def resume(self, start: Factors) -> Result:
-        return Result(start)
-
-    def save(self, result: Result) -> None:
-        self.results.append(result)
-
-
-def watched(model: SLR) -> Watched:
-    return Watched(**model.get_params())
+def iterates(model: SLR, X: np.ndarray, y: np.ndarray) -> Iterator[SLR]:
+    """The model after 1, 2, … iterations, each fitted by itself; they differ in nothing else, since the seed is one."""
+    for t in range(1, model.max_iter + 1):
+        yield clone(model).set_params(max_iter=t).fit(X, y)
 
 
 def figure2_tasks(run: PaperRun) -> Iterator[Task]:
@@ -124,11 +91,10 @@ def figure2_tasks(run: PaperRun) -> Iterator[Task]:
 
 
 def _figure2_work(run: PaperRun, name: str, number: int) -> Done:
-    split = run.protocol.split(number)
-    model = watched(run.model(name, number)).fit(split.X, split.y)
-    if not model.history_:  # the closed form
-        return Done([Cell(FIGURE2, name, number, 0.0, measured(model, split))])
-    steps = enumerate(model.after_each_iteration(), start=1)
+    split, model = run.protocol.split(number), run.model(name, number)
+    if name == "SLR-Whole":  # a closed form
+        return Done([Cell(FIGURE2, name, number, 0.0, measured(model.fit(split.X, split.y), split))])
+    steps = enumerate(iterates(model, split.X, split.y), start=1)
     return Done([Cell(FIGURE2, name, number, float(t), measured(step, split)) for t, step in steps])
 
 

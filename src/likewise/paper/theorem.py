@@ -23,7 +23,7 @@ import scipy.linalg
 from likewise.learn.maths.scatter import whiten
 from likewise.learn.slr import SLR
 from likewise.paper.cells import Cell, Done
-from likewise.paper.figures import watched
+from likewise.paper.figures import iterates
 from likewise.paper.methods import variant
 from likewise.paper.run import PaperRun, Task
 from likewise.utils.reporting.charts import Line, chart
@@ -315,9 +315,8 @@ def _corollary_work(run: PaperRun, name: str, rank: int, few: bool) -> Done:
 def errors(X: np.ndarray, y: np.ndarray, rank: int, n_iter: int, seed: int = 0) -> list[float]:
     """‖M* - L_T R_Tᵀ‖_F / ‖M*‖_F for T = 1 … n_iter, M* being the best matrix of that rank for the fixed target."""
     best = SLR(rank, adaptive=False, init="fixed").fit(X, y).query_map()
-    model = watched(variant("SLR-Fixed", rank=rank, max_iter=n_iter, random_state=seed)).fit(X, y)
-    size = np.linalg.norm(best)
-    return [float(np.linalg.norm(best - step.query_map()) / size) for step in model.after_each_iteration()]
+    model, size = variant("SLR-Fixed", rank=rank, max_iter=n_iter, random_state=seed), np.linalg.norm(best)
+    return [float(np.linalg.norm(best - step.query_map()) / size) for step in iterates(model, X, y)]
 
 
 def corollary_section(run: PaperRun) -> list[Block]:

@@ -37,15 +37,6 @@ def plural(n: int, noun: str) -> str:
     return f"{n:,} {noun if n == 1 else many}"
 
 
-def points(value: float) -> str:
-    """A difference in points, with one digit, or two if it is small."""
-    return f"{value:.1f}" if abs(value) >= 0.1 else f"{value:.2f}"
-
-
-def side(gap: float) -> str:
-    return "above" if gap >= 0 else "below"
-
-
 def duration(seconds: float) -> str:
     """Seconds with three digits, and minutes from two on."""
     shown = f"{seconds:.0f} s" if seconds >= 100 else f"{seconds:.3g} s"
