@@ -3,7 +3,7 @@
 import hashlib
 import os
 import platform
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from importlib import import_module
 from importlib.util import find_spec
@@ -134,10 +134,14 @@ def _header(protocol: Protocol, data: Dataset) -> dict[str, Any]:
 def pending(run: PaperRun) -> list[Task]:
     """The tasks not done yet, split by split, since preparing a split may take a minute.
 
-    Times come last, since they use the settings chosen in the tables.
+    Times come last, since they use the settings chosen in the tables. Figure 1 has no tasks: the tables store the
+    first results of the first split.
     """
-    tasks = [task for name in run.only for task in _tasks(run, name) if task.key not in run.journal.done]
-    return sorted(tasks, key=lambda task: (task.key[0] == "times", task.key[2]))
+    tasks: list[Task] = []
+    for module, prefix in (_MODULES[name] for name in run.only if name != "figure1"):
+        tasks += getattr(import_module(f"likewise.paper.{module}"), f"{prefix}tasks")(run)
+    left = [task for task in tasks if task.key not in run.journal.done]
+    return sorted(left, key=lambda task: (task.key[0] == "times", task.key[2]))
 
 
 def perform(run: PaperRun, tasks: list[Task]) -> Iterator[tuple[Task, Done]]:
@@ -150,13 +154,6 @@ def perform(run: PaperRun, tasks: list[Task]) -> Iterator[tuple[Task, Done]]:
         yield task, done
 
 
-def _tasks(run: PaperRun, experiment: str) -> Iterable[Task]:
-    module, prefix = _MODULES[experiment]
-    if experiment == "figure1":
-        return ()  # the tables store the first results of the first split
-    return getattr(import_module(f"likewise.paper.{module}"), f"{prefix}tasks")(run)
-
-
 def write_report(run: PaperRun) -> dict[str, Path]:
     """Write all results of the journal to `report.md` and `report.html`, with pictures; the files by name."""
     blocks: list[Block] = []
@@ -164,23 +161,19 @@ def write_report(run: PaperRun) -> dict[str, Path]:
         blocks += getattr(import_module(f"likewise.paper.{module}"), f"{prefix}section")(run)
     blocks += [Heading("Protocol"), *map(Text, describe(run.protocol))]
     blocks += [Code("\n".join(run.journal.commands)), Facts(_facts(run))]
-    title = f"The experiments of the paper on {run.data.name}"
-    atomic_write(run.folder / "report.md", to_markdown(title, _lead(run), blocks).encode("utf-8", "backslashreplace"))
-    atomic_write(run.folder / "report.html", to_html(title, _lead(run), blocks).encode("utf-8", "backslashreplace"))
-    pictures = sorted(path.name for path in run.folder.glob("*.png"))
-    return {name: run.folder / name for name in ("report.md", "report.html", "cells.csv", *pictures)}
-
-
-def _lead(run: PaperRun) -> str:
     n, d = run.data.X.shape
     features = f" ({run.data.facts['features']})" if "features" in run.data.facts else ""
-    text = (
+    lead = (
         f"{n:,} rows of {d:,} features{features} in {plural(len(np.unique(run.data.y)), 'class')}, "
         f"{run.protocol.n_train:,} for training and {n - run.protocol.n_train:,} for testing in random 70/30 splits."
     )
     if run.settings.quick:
-        text += " A quick run: few rows and short training; its figures are not those of a full run."
-    return text
+        lead += " A quick run: few rows and short training; its figures are not those of a full run."
+    title = f"The experiments of the paper on {run.data.name}"
+    for name, text in (("report.md", to_markdown), ("report.html", to_html)):
+        atomic_write(run.folder / name, text(title, lead, blocks).encode("utf-8", "backslashreplace"))
+    pictures = sorted(path.name for path in run.folder.glob("*.png"))
+    return {name: run.folder / name for name in ("report.md", "report.html", "cells.csv", *pictures)}
 
 
 def _facts(run: PaperRun) -> dict[str, str]:
