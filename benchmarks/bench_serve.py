@@ -38,7 +38,7 @@ def rows() -> Iterator[Row]:
 
 
 def _costs(folder: Path) -> Iterator[Row]:
-    """Processor time of a search over HTTP and in process, on an index as the command line builds it by default."""
+    """Processor time of a search over HTTP and in process, on an index with neighbours and probabilities."""
     from likewise import SimilarityLearner
     from likewise.search import Index, Neighbors
     from likewise.utils.threads import single_threaded_blas
