@@ -69,6 +69,9 @@ def index(
             metavar="K", help="Neighbours that smooth vectors and queries: auto, or K. [dim]Default: none.[/]"
         ),
     ] = None,
+    new_items: Annotated[
+        str, typer.Option(metavar="SHARE", help="Share of items of classes that MODEL was not taught: auto, or 0 to 1.")
+    ] = "auto",
     export: Annotated[
         list[Path] | None, typer.Option(metavar="FILE", help="Also export, as likewise export does.")
     ] = None,
@@ -101,6 +104,9 @@ def index(
     but queries that are made elsewhere, by the model alone, are not smoothed. With auto the labels of the gallery
     choose how many; without labels it is 10, or none for fewer than 500 items. --update keeps what the index has.
 
+    A gallery may hold items of classes that MODEL was not taught. They are recognised by comparing the gallery with
+    labelled rows, and ranked by a map for new classes; --new-items 0 takes all items for taught ones.
+
     [bold]Examples[/bold]
 
     \b
@@ -131,7 +137,11 @@ def index(
     model, gallery = _model_and_gallery(first, second)
     if neighbors is None:
         neighbors = "auto" if update and is_index(output) else "0"  # an update keeps those of the index
-    options: dict[str, Any] = {"approximate": approximate, "n_neighbors": _neighbors(neighbors)}
+    options: dict[str, Any] = {
+        "approximate": approximate,
+        "n_neighbors": _neighbors(neighbors),
+        "new_items": _new_items(new_items),
+    }
     reading: dict[str, Any] = {
         "labels": labels,
         "label_column": label_column,
@@ -184,6 +194,13 @@ def _updated(
     fitted = index.model if model is None else load_model(Path(model))
     with working(f"updating {output}"):
         return updated(index, rows, fitted, **options)
+
+
+def _new_items(word: str) -> float | str:
+    try:
+        return word if word == "auto" else float(word)
+    except ValueError:
+        raise LikewiseError(f"--new-items {word}: expected auto, or a share from 0 to below 1") from None
 
 
 def _neighbors(word: str) -> int | str:
@@ -259,6 +276,7 @@ def _summary(built: Any, output: Path, written: list[str], seconds: float) -> di
         "approximate": built.approximate,
         "recall": built.recall,
         "bytes_per_item": bytes_per_item,
+        "taught_share": None if built.model.taught_share is None else round(built.taught_share, 3),
         "neighbors": 0 if built.neighbors is None else built.neighbors.k,
         "exports": written,
         "seconds": round(seconds, 3),
@@ -277,6 +295,8 @@ def _sentence(summary: dict[str, Any]) -> str:
         text += f", {summary['bytes_per_item']:g} bytes per item"
     if summary["neighbors"]:
         text += f"\neach vector smoothed by its {summary['neighbors']} nearest neighbours"
+    if summary["taught_share"] is not None:
+        text += f"\nabout {100 * summary['taught_share']:.0f} % of the gallery is of taught classes"
     if summary["metadata"]:
         text += "\nmetadata: " + ", ".join(f"{name} ({kind})" for name, kind in summary["metadata"].items())
     return "\n".join([text, *(f"wrote {path}" for path in summary["exports"])])

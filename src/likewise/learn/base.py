@@ -235,6 +235,8 @@ class SimilarityModel(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEst
         """The model without what it took from a gallery."""
         return self
 
+    gate_rows_: int | None = None  # of the gallery that a gate was learned from, if any may be
+
     def for_gallery(self, gallery: np.ndarray, new_items: str | float = "auto") -> Self:
         """The model for a gallery that holds items of classes that it was not taught; most models are the same."""
         if new_items not in ("auto", 0):

@@ -35,7 +35,10 @@ MOST_CLASSES = 1_000  # to choose the settings on: work grows with their square,
 ANCHORED_LANDMARKS = 1_500  # of a kernel whose settings ask for an anchored map
 FAMILY = ("shrink", "spread", "power")  # settings of the base part
 NUMBERS = ("centre", "scale", "coef", "intercept", "share", "reach")
-GATE = ("gate_", *(f"gate_{name}_" for name in ("landmarks", "density", "classes", "means", "centre", "base")))
+GATE = (
+    "gate_",
+    *(f"gate_{name}_" for name in ("rows", "landmarks", "density", "classes", "directions", "centre", "base")),
+)
 FEWEST_ROWS = 50  # of a gallery, for a gate
 
 
@@ -106,7 +109,7 @@ class SimilarityLearner(SimilarityModel):
     gate_landmarks_: Any = None
     gate_density_: Any = None
     gate_classes_: Any = None
-    gate_means_: Any = None
+    gate_directions_: Any = None
     gate_centre_: Any = None
     gate_base_: Any = None
 
@@ -145,7 +148,8 @@ class SimilarityLearner(SimilarityModel):
 
         X is what `open_rows` takes, or opened by it with a memory limit, a device or a checkpoint. Outside of memory,
         settings are chosen on a part drawn by class, and the map is learned from sums over blocks of rows, computed
-        where the rows are.
+        where the rows are. Rows of an array whose label is missing (-1, None, NaN or "") are the gallery that a gate is
+        learned from: all of it is taken for taught classes if every row is labelled.
         """
         self._validate_params()
         settings = dict(self.settings or {})
@@ -177,6 +181,8 @@ class SimilarityLearner(SimilarityModel):
         self._keep_novelty(rows)
         self.n_samples_ = rows.n_rows
         self._embedding = self._built_embedding()
+        if rows.unlabelled is not None:
+            self._learn_gate(rows.unlabelled)
         return self
 
     def _open_rows(self, X: Any, y: Any, sample_weight: Any, whitening_width: int | None) -> Rows:
@@ -258,8 +264,8 @@ class SimilarityLearner(SimilarityModel):
         base = BaseMap(self.base_centre_, self.base_)
         if self.gate_ is not None:
             kernel = Features(self.gate_landmarks_, self.gate_["gamma"])
-            numbers = {name: value for name, value in self.gate_.items() if name != "gamma"}
-            gate = Gate(kernel, self.gate_density_, self.gate_classes_, self.gate_means_, **numbers)
+            numbers = {name: self.gate_[name] for name in NUMBERS}
+            gate = Gate(kernel, self.gate_density_, self.gate_classes_, self.gate_directions_, **numbers)
             base = BaseMap(self.gate_centre_, self.gate_base_)
         return Embedding(
             Scaling(self.shift_, self.factor_, self.roots_), self.reduction_, Features(self.landmarks_, self.gamma_),
@@ -267,7 +273,7 @@ class SimilarityLearner(SimilarityModel):
         )  # fmt: skip
 
     def _gallery_side(self, X: Any) -> np.ndarray:
-        if not hasattr(self, "_embedding"):  # read from a file
+        if not hasattr(self, "_embedding"):  # read from a file, or without its gate
             self._embedding = self._built_embedding()
         return self._embedding(X)
 
@@ -296,33 +302,45 @@ class SimilarityLearner(SimilarityModel):
         "auto" estimates it, 0 is the model without a gate. So is what comes of fewer than 50 rows, or of a gallery
         that is so unlike the labelled rows that they say nothing about it.
         """
-        closed = self.closed
-        _check_new_items(new_items)
-        if new_items == 0 or self.setting_["share"] == 0:
-            return closed
-        n = len(gallery)
-        rows = np.asarray(gallery[evenly_spaced(n, 2 * MOST_ROWS)], np.float32)
-        rows = rows[~self.learned_from(rows)]
-        rows = rows[evenly_spaced(len(rows), MOST_ROWS)]
-        if len(rows) < FEWEST_ROWS:
-            return closed
-        embedding = closed._built_embedding()
-        rows = np.asarray(dense(embedding.unit(rows)))
+        is_share = isinstance(new_items, int | float) and not isinstance(new_items, bool) and 0 <= new_items < 1
+        if new_items != "auto" and not is_share:
+            raise LikewiseError(
+                f"new_items={new_items!r}; expected 'auto', or the share of new items from 0 to below 1"
+            )
+        model = self.closed
+        model._embedding = model._built_embedding()
+        if new_items != 0:
+            model._learn_gate(gallery, None if new_items == "auto" else 1 - float(new_items))
+        model.gate_rows_ = len(gallery) if new_items == "auto" else None
+        return model
+
+    def _learn_gate(self, gallery: np.ndarray, share: float | None = None) -> None:
+        """Learn the gate from a gallery, if there is something to learn."""
+        rows = self._unknown_rows(gallery)
+        if len(rows) < FEWEST_ROWS or self.setting_["share"] == 0:
+            return
         known = self.known_rows_
         known = np.asarray(self.landmarks_[known] if known.dtype.kind == "i" else known, rows.dtype)
-        gate = learn_gate(known, self.known_codes_, rows, None if new_items == "auto" else 1 - float(new_items))
-        if gate.is_elsewhere and new_items == "auto":
+        gate = learn_gate(known, self.known_codes_, rows, share)
+        if gate.is_elsewhere and share is None:
             warnings.warn(
-                "the gallery is so unlike the labelled rows that what was learned may not hold for it: new_items=0 "
-                "is used, and labels of rows like those of the gallery would help",
-                stacklevel=3,
+                "the gallery is so unlike the labelled rows that what was learned may not hold for it: all of it is "
+                "taken for taught classes, as with new_items=0; label some rows that are like those of the gallery",
+                stacklevel=4,
             )
-            return closed
+            return
         base_rows = BaseRows(known, self.known_codes_, np.concatenate([known, rows]), self.base_.shape[1])
         choice = choose_shrinkage_map(base_rows.unit, CVResults(), np.random.default_rng(0))
-        base = base_rows.map(ShrinkageMap(**choice.setting))
-        closed._keep_gate(gate, base)
-        return closed
+        self._keep_gate(gate, base_rows.map(ShrinkageMap(**choice.setting)))
+        self._embedding = self._built_embedding()
+
+    def _unknown_rows(self, gallery: np.ndarray) -> np.ndarray:
+        """Unit rows of a gallery that `fit` did not learn from, 2,000 at most."""
+        rows = gallery[evenly_spaced(gallery.shape[0], 2 * MOST_ROWS)]
+        rows = rows[~self.learned_from(rows)]
+        rows = rows[evenly_spaced(rows.shape[0], MOST_ROWS)]
+        rows = rows if sp.issparse(rows) or rows.dtype == np.float64 else np.asarray(rows, np.float32)
+        return np.asarray(dense(self._embedding.unit(rows))) if rows.shape[0] else np.empty((0, 0))
 
     def _keep_gate(self, gate: Gate, base: BaseMap) -> None:
         self.gate_landmarks_, self.gate_density_, self.gate_classes_ = (
@@ -330,9 +348,8 @@ class SimilarityLearner(SimilarityModel):
             gate.density,
             gate.classes,
         )
-        self.gate_means_, self.gate_centre_, self.gate_base_ = gate.means, base.centre, base.B
+        self.gate_directions_, self.gate_centre_, self.gate_base_ = gate.directions, base.centre, base.B
         self.gate_ = {"gamma": gate.features.gamma, **{name: getattr(gate, name) for name in NUMBERS}}
-        self._embedding = self._built_embedding()
 
     def _write_onnx(self, graph: Graph, rows: str) -> tuple[str, str]:
         return 2 * (self._built_embedding().write_onnx(graph, rows),)
@@ -348,9 +365,3 @@ def _known_rows(unit: UnitRows) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     some, places = sample(unit.engine, MOST_ROWS, np.random.default_rng(0))
     rows = np.asarray(dense(to_host(scaled(unit.pending, some.X))))
     return rows, some.row_codes, places
-
-
-def _check_new_items(new_items: Any) -> None:
-    is_share = isinstance(new_items, int | float) and not isinstance(new_items, bool) and 0 <= new_items < 1
-    if new_items != "auto" and not is_share:
-        raise LikewiseError(f"new_items={new_items!r}; expected 'auto', or the share of new items from 0 to below 1")

@@ -1,6 +1,7 @@
 """The index of a gallery: its model, its vectors and its items, searched by raw rows and saved in one folder."""
 
 import copy
+import logging
 import os
 import threading
 from collections.abc import Callable, Iterator, Sequence
@@ -19,7 +20,7 @@ from likewise.rows.store import FeatureStore
 from likewise.search.approximate import Approximate, sampled_recall, suited_kind
 from likewise.search.confidence import Confidence
 from likewise.search.filters import rows_where
-from likewise.search.gallery import EXTRACTOR, ResumableBuild, as_gallery, embedded, lengths
+from likewise.search.gallery import EXTRACTOR, GalleryRows, ResumableBuild, as_gallery, embedded, lengths
 from likewise.search.items import Identities, Items, as_items
 from likewise.search.neighbors import Neighbors, SmoothedGallery, smoothed_gallery, with_base_part
 from likewise.search.rank import Engine, Exact, Space, SpaceName, query_rows, result_count, row_numbers
@@ -27,7 +28,10 @@ from likewise.search.storage import live_extractor, read_index, write_index
 from likewise.utils.versions import Hold
 from likewise.utils.wording import html_table
 
+log = logging.getLogger("likewise")
+
 _SHOWN = 5  # queries and results in a repr
+MOVED = 0.1  # of the share of taught items, or of their number: then the gate is learned again
 _FEW_ROWS = 1_000  # of more it is found out once for all rows whether the model learned from them
 
 
@@ -415,7 +419,7 @@ class Index(BaseIndex):
         share = self.model.taught_share
         if share is None:
             return 1.0
-        learned = float(self.learned_from(np.arange(len(self))).mean())
+        learned = float(self._learned_rows.mean())
         return learned + (1 - learned) * share
 
     @property
@@ -471,7 +475,17 @@ class Index(BaseIndex):
             base = self.model.base_part(vectors) if len(new) else self._smoothed.plain[:0]
             other._smoothed = self._smoothed.changed(kept, base)
         other._reset()
-        return other
+        learned_rows = self.model.gate_rows_
+        if learned_rows is None or abs(len(other) - learned_rows) <= MOVED * learned_rows:
+            return other
+        model = self.model.for_gallery(other.raw)
+        if abs((model.taught_share or 1.0) - (self.model.taught_share or 1.0)) <= MOVED:
+            other.model = copy.copy(self.model)
+            other.model.gate_rows_ = len(other)
+            return other
+        log.info("the share of taught classes in the gallery has changed: all vectors are computed again")
+        parts = GalleryRows(other.raw, items, other.root, other.extractor, other.extractor_file)
+        return type(self).build(model, parts, approximate=self.approximate, n_neighbors=self.neighbors or 0)
 
     def with_labels(self, labels: Any) -> Self:
         """The same gallery with other labels."""

@@ -34,6 +34,7 @@ def updated(
     *,
     approximate: bool | str | None = None,
     n_neighbors: str | int | Neighbors = "auto",
+    new_items: str | float = "auto",
     verbose: int = 0,
 ) -> tuple[Index, Changes]:
     """The index of a newer state of its gallery, and what has changed; both need ids of their own.
@@ -59,8 +60,10 @@ def updated(
     kind = index.approximate if approximate is None else approximate
     present = index.neighbors or 0
     neighbors = present if n_neighbors in ("auto", getattr(present, "k", 0)) else n_neighbors
-    if is_other_model or (kind, neighbors) != (index.approximate, present):
-        other, n_embedded = Index.build(model, parts, approximate=kind, n_neighbors=neighbors, verbose=verbose), None
+    other_gate = new_items != "auto" and (new_items, index.model.taught_share) != (0, None)
+    if is_other_model or other_gate or (kind, neighbors) != (index.approximate, present):
+        options: dict[str, Any] = {"approximate": kind, "n_neighbors": neighbors, "new_items": new_items}
+        other, n_embedded = Index.build(model, parts, **options, verbose=verbose), None
     else:
         other, n_embedded = _with_changes(index, parts, before, there[~moved])
     n_embedded = len(other) if n_embedded is None else n_embedded

@@ -27,7 +27,7 @@ def test_the_share_of_taught_rows_is_close_to_the_truth(n_new):
     new = classes(40, n_new, 2, first=10)[0] if n_new else taught[:0]
     gate, g = gate_of(labelled, codes, np.vstack([taught, new]))
     assert gate.share == pytest.approx(10 / (10 + n_new), abs=0.12)
-    assert g[:400].mean() > 0.8
+    assert g[:400].mean() > 0.7
     assert n_new == 0 or g[400:].mean() < 0.15
 
 

@@ -39,6 +39,7 @@ class Rows:
     given_rows : the row of X at each place of the label order.
     feature_names : names of the columns, if X was a data frame.
     memory_limit : bytes that work on the rows may take.
+    unlabelled : the rows of an array in memory that have no label, None without any.
     checkpoint : file that a fit keeps its state in, and is resumed from; None keeps none.
     """
 
@@ -50,6 +51,7 @@ class Rows:
     feature_names: np.ndarray | None = None
     memory_limit: int = DEFAULT_LIMIT
     checkpoint: Path | None = None
+    unlabelled: Any = None
 
     @property
     def n_rows(self) -> int:
@@ -129,7 +131,8 @@ def memory_rows(X: Any, y: Any, sample_weight: Any, names: np.ndarray | None = N
     order = order if weights is None else order[weights[order] > 0]
     # Sorted once: a block of rows is then a slice, not a copy.
     engine = MemoryEngine(X[order], codes[order], len(classes), None if weights is None else weights[order])
-    return Rows(engine, classes, "memory", codes, order, names)
+    unlabelled = X[codes < 0] if (codes < 0).any() else None
+    return Rows(engine, classes, "memory", codes, order, names, unlabelled=unlabelled)
 
 
 def where(X: Any, device: Any = None) -> str:
