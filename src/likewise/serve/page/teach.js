@@ -32,8 +32,9 @@ export async function mark(items, right) {
   setMarks(examples.flatMap((example) => items.map((item) => `${markKey(example)}>${item.row}`)), value);
   update(answer);
   await rerank();
-  say(value === null ? "Taken off." : `Saved: ${nameAll(items)} ${value ? "right" : "wrong"} for this query.`);
-  await advise(examples);
+  const sentence = value === null ? "Taken off." : `Saved: ${nameAll(items)} ${value ? "right" : "wrong"} for this query.`;
+  say(sentence);
+  await advise(sentence, examples);
 }
 
 // Results follow the marks at once: right ones first, wrong ones last; the focus stays on its picture.
@@ -44,13 +45,12 @@ async function rerank() {
 }
 
 // What the marks say so far: what to expect of the others, and what to do next.
-async function advise([example, ...more]) {
+async function advise(sentence, [example, ...more]) {
   if (more.length || turning) return;
   turning = true;
   const card = await trying(() => call(`/api/card?${query(refOf(example))}`));
   turning = false;
-  if (!card) return;
-  say(`Saved: ${card.right} right, ${card.wrong} wrong. ${expectation(card)}${capital(card.next)}.`);
+  if (card) say(`${sentence} ${card.right} right, ${card.wrong} wrong. ${expectation(card)}${capital(card.next)}.`);
 }
 
 function expectation({ expected, of }) {
