@@ -24,12 +24,15 @@ caltech101.tar and newsgroups20.npz.
 from __future__ import annotations
 
 import argparse
+import shlex
+import sys
 import time
 import warnings
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from functools import cached_property
 from itertools import product
+from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -340,7 +343,7 @@ def table(figures: Figures, experiment: Experiment, metric: str, suffix: str) ->
 
 def write(figures: Figures, experiment: Experiment, name: str, store: bool) -> None:
     """Every table on the terminal; if asked for, in docs/results."""
-    command = "python -m benchmarks open_gallery" + ("" if name == "open-gallery" else f" --{name}")
+    command = "python -m benchmarks " + shlex.join([Path(sys.argv[0]).stem, *sys.argv[1:]]).replace(" --store", "")
     for metric, suffix in (("mAP", ""), ("mAP", SMOOTHED), ("P@1", ""), ("nDCG@10", "")):
         title = f"{experiment.about}{suffix}: {metric} × 100 of taught / new queries"
         file = "-".join(

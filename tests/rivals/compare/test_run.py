@@ -210,6 +210,9 @@ def test_sparse_rows_and_labels_of_text(rows: tuple[np.ndarray, np.ndarray]) -> 
     X, y = rows
     names = np.array([f"digit {label}" for label in y])
     one = likewise.compare(X, y, methods=["cosine", "anchored-linear"], unseen=False, mixed=False)
+    mixed = likewise.compare(sp.csr_matrix(X), names, methods=["anchored"], seen=False, unseen=False).mixed
+    assert mixed
+    assert not mixed.outcomes[0].failed
     same = likewise.compare(sp.csr_matrix(X), names, methods=["cosine", "anchored-linear"], unseen=False, mixed=False)
     assert one.seen
     assert same.seen

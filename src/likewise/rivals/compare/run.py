@@ -8,6 +8,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
+import scipy.sparse as sp
 from sklearn.utils.validation import check_array
 
 from likewise.errors import LikewiseError
@@ -282,7 +283,7 @@ class _Job:
         with warnings.catch_warnings(record=True) as caught:
             warnings.simplefilter("always")
             fit = timed_fit(model, X[part.train], self.labels[part.train])
-            if method.indexed:
+            if method.indexed and not sp.issparse(X):  # an index holds no sparse rows
                 model = Index.build(model, X[part.test]).model
             rows = X[part.test]
             G = model.transform(rows)
