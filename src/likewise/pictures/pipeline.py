@@ -181,11 +181,11 @@ class _Extraction:
         self.extractor.prepare()
         self.settings = self.request()
         self.previous = self._matching_store(overwrite)
-        asked = STORE.facts_to_json({**self.settings, "dtype": self.dtype, "max_pixels": self.max_pixels})
-        if not _same(self.work / REQUEST, asked):
+        request = STORE.facts_to_json({**self.settings, "dtype": self.dtype, "max_pixels": self.max_pixels})
+        if not _same(self.work / REQUEST, request):
             shutil.rmtree(self.work, ignore_errors=True)
             make_folder(self.work)
-            atomic_write(self.work / REQUEST, asked)
+            atomic_write(self.work / REQUEST, request)
 
     def _matching_store(self, overwrite: bool) -> FeatureStore | None:
         """The existing store, if it was made with the same settings."""

@@ -74,16 +74,16 @@ def _labels(path: Path, archive: Archive, key: str | None) -> np.ndarray | None:
     return tidy_labels(y.ravel())
 
 
-def _pick(path: Path, ndims: dict[str, int], asked: str | None, usual: tuple[str, ...], *, matrix: bool) -> str | None:
+def _pick(path: Path, ndims: dict[str, int], name: str | None, usual: tuple[str, ...], *, matrix: bool) -> str | None:
     """The key asked for, else a usual one, else the only array of the right kind."""
-    if asked is not None:
-        if asked not in ndims:
-            raise LikewiseError(f"{path} has no key {asked!r}: it holds {_listed(ndims)}")
-        return asked
+    if name is not None:
+        if name not in ndims:
+            raise LikewiseError(f"{path} has no key {name!r}: it holds {_listed(ndims)}")
+        return name
     fitting = [key for key, ndim in ndims.items() if (ndim >= 2 if matrix else ndim == 1)]
-    found = [key for key in usual if key in fitting] or (fitting if len(fitting) == 1 else [])
-    if found:
-        return found[0]
+    candidates = [key for key in usual if key in fitting] or (fitting if len(fitting) == 1 else [])
+    if candidates:
+        return candidates[0]
     if not fitting and not matrix:
         return None
     what = "features with --features" if matrix else "labels with --label-column"

@@ -47,9 +47,9 @@ class Columns:
     def of(cls, columns: Mapping[str, Any]) -> Self:
         """Columns of Python values or arrays; what is of mixed kinds is text, and lists of numbers are left out."""
         pa = _arrow()
-        made = {str(name): _as_array(values) for name, values in columns.items()}
-        kept = {name: _typed(array) for name, array in made.items() if _target(array.type) is not None}
-        return cls(pa.table(kept))
+        arrays = {str(name): _as_array(values) for name, values in columns.items()}
+        typed = {name: _typed(array) for name, array in arrays.items() if _target(array.type) is not None}
+        return cls(pa.table(typed))
 
     @classmethod
     def of_text(cls, columns: Mapping[str, Any]) -> Self:
@@ -152,9 +152,9 @@ def kind_of(type_: Any) -> Kind:
 
 def kept_fields(schema: Any) -> tuple[list[str], list[tuple[str, Any]]]:
     """The columns of a schema that can be kept, each name once, and their types."""
-    found = {field.name: target for field in reversed(schema) if (target := _target(field.type)) is not None}
-    names = [name for name in dict.fromkeys(schema.names) if name in found]
-    return names, [(name, found[name]) for name in names]
+    targets = {field.name: target for field in reversed(schema) if (target := _target(field.type)) is not None}
+    names = [name for name in dict.fromkeys(schema.names) if name in targets]
+    return names, [(name, targets[name]) for name in names]
 
 
 def _arrow() -> Any:

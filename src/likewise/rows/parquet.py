@@ -100,7 +100,7 @@ def _from_parquet(
         frame = parquet_frame(path, [*rows, *wanted])
         X = checked_rows(_embeddings(path, frame, rows[0]) if is_list else _numeric(frame, rows), str(path), notes)
     y, ids, names = (None if name is None else frame[name].to_pylist() for name in known.values())
-    kept = without_built_in([column for column in columns if column not in rows], known)
+    metadata_names = without_built_in([column for column in columns if column not in rows], known)
     return Table(
         X,
         None if y is None else tidy_labels(y),
@@ -108,7 +108,7 @@ def _from_parquet(
         str(path),
         notes,
         None if ids is None else checked_ids(ids, known["id"] or "id", path),
-        partial(_parquet_columns, path, kept) if kept_fields(_selected(schema, kept))[0] else None,
+        partial(_parquet_columns, path, metadata_names) if kept_fields(_selected(schema, metadata_names))[0] else None,
         known,
     )
 
@@ -116,11 +116,11 @@ def _from_parquet(
 def _only_text(path: Path, schema: Any, taken: set[str | None]) -> str | None:
     """The label, where it is the only text column that is no title and no prose, and its values repeat."""
     texts = [field.name for field in schema if field.name not in taken and _is_text(field.type)]
-    found = sole_label(texts)
-    if found is None:
+    label = sole_label(texts)
+    if label is None:
         return None
-    values = parquet_frame(path, [found])[found]
-    return found if len(values.unique()) < len(values) else None
+    values = parquet_frame(path, [label])[label]
+    return label if len(values.unique()) < len(values) else None
 
 
 def _selected(schema: Any, names: Sequence[str]) -> Any:

@@ -69,9 +69,9 @@ def _read(
     label_column: str | None,
     features: str | None,
     names: bool,
-    beside: tuple[str | None, Sequence[str]],
+    extra: tuple[str | None, Sequence[str]],
 ) -> Table:
-    options = CsvOptions(None, *beside, keep=names)
+    options = CsvOptions(None, *extra, keep=names)
     if os.fspath(source) == "-":
         return read_csv(standard_input(), "standard input", label_column, options=options)
     path = Path(source)
@@ -84,9 +84,9 @@ def _read(
         ".npy": lambda: read_npy(path),
         ".csv": lambda: _read_text(path, label_column, None, options),
         ".tsv": lambda: _read_text(path, label_column, "\t", options),
-        ".parquet": lambda: read_parquet(path, features, label_column, *beside),
+        ".parquet": lambda: read_parquet(path, features, label_column, *extra),
     }
-    if beside[0] is not None and path.suffix.lower() not in (".csv", ".tsv", ".parquet"):
+    if extra[0] is not None and path.suffix.lower() not in (".csv", ".tsv", ".parquet"):
         raise LikewiseError(f"{path} has no columns: an id column is one of a .csv, .tsv or .parquet file")
     if is_svmlight(path):
         return read_svmlight(path)

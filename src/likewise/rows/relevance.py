@@ -305,8 +305,8 @@ def assembled(
     differs = values[first] != values[last]
     if differs.any() and conflicts == "error":
         raise LikewiseError(_conflicts(key[first][differs], values[first][differs], values[last][differs], shape[1]))
-    kept = first[~differs]
-    return sp.csr_array((values[kept], (key[kept] // shape[1], key[kept] % shape[1])), shape=shape)
+    places = first[~differs]
+    return sp.csr_array((values[places], (key[places] // shape[1], key[places] % shape[1])), shape=shape)
 
 
 def _check_lengths(rows: np.ndarray, columns: np.ndarray, values: np.ndarray, shape: tuple[int, int]) -> None:

@@ -98,9 +98,9 @@ def _days(path: Path, columns: Columns, name: str) -> np.ndarray:
 def _from_links(path: Path, columns: Columns, ids: Any, shape: tuple[int, int] | None) -> Relevance:
     left, right = _ids(_named(path, columns, _LEFT)), _ids(_named(path, columns, _RIGHT))
     link = _found(columns, _LINK)
-    said = np.ones(len(left)) if link is None else np.array([_link(path, cell) for cell in columns[link]])
+    links = np.ones(len(left)) if link is None else np.array([_link(path, cell) for cell in columns[link]])
     both = np.stack([left, right], axis=1)
-    return Relevance.from_pairs(both[said > 0], both[said == 0], ids=ids, n=None if shape is None else shape[0])
+    return Relevance.from_pairs(both[links > 0], both[links == 0], ids=ids, n=None if shape is None else shape[0])
 
 
 def _link(path: Path, cell: str) -> float:

@@ -98,10 +98,10 @@ class NpyFile:
 
     def take(self, rows: np.ndarray) -> np.ndarray:
         """Some rows, given in ascending order."""
-        found = np.empty((len(rows), self.shape[1]), dtype=self.dtype)
+        chosen = np.empty((len(rows), self.shape[1]), dtype=self.dtype)
         for i, row in enumerate(rows.tolist()):
-            self._read(slice(row, row + 1), found[i : i + 1])
-        return found
+            self._read(slice(row, row + 1), chosen[i : i + 1])
+        return chosen
 
     def between(self, first: int, last: int) -> np.ndarray:
         return self._read(slice(first, last), np.empty((last - first, self.shape[1]), dtype=self.dtype))

@@ -121,12 +121,12 @@ class Table:
         return replace(rows, notes=[*self.notes, f"{what} and are left out"])
 
 
-def named_column(source: Any, columns: list[str], asked: str | None, usual: Sequence[str] = LABEL_NAMES) -> str | None:
+def named_column(source: Any, columns: list[str], wanted: str | None, usual: Sequence[str] = LABEL_NAMES) -> str | None:
     """The column asked for, which must be there, else the first with a usual name in any case, else None."""
-    if asked is not None and asked not in columns:
-        raise LikewiseError(f"{source} has no column {asked!r}: its columns are {shortened(columns)}")
+    if wanted is not None and wanted not in columns:
+        raise LikewiseError(f"{source} has no column {wanted!r}: its columns are {shortened(columns)}")
     lowered = {column.lower(): column for column in reversed(columns)}
-    return asked if asked is not None else next((lowered[name] for name in usual if name in lowered), None)
+    return wanted if wanted is not None else next((lowered[name] for name in usual if name in lowered), None)
 
 
 def sole_label(text_columns: Sequence[str]) -> str | None:

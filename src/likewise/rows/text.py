@@ -99,9 +99,9 @@ def _has_header(head: list[list[str]], label_column: str | None) -> bool:
     """The first row is a header if it names the label, or holds text where the second row holds a number."""
     first = [cell.strip() for cell in head[0]]
     named = any(cell.lower() in LABEL_NAMES for cell in first)
-    asked = label_column in first and not is_number(label_column)
+    is_chosen = label_column in first and not is_number(label_column)
     counted = first == [str(i) for i in range(len(first))]  # the names pandas gives to columns without one
-    if named or asked or counted or not any(map(is_number, first)):
+    if named or is_chosen or counted or not any(map(is_number, first)):
         return True
     return len(head) > 1 and any(not is_number(a) and is_number(b) for a, b in zip(first, head[1], strict=False))
 
@@ -112,8 +112,8 @@ def _layout(source: str, columns: list[str], sample: list[list[str]], options: C
         "id": named_column(source, columns, options.id, ID_NAMES if has_header else ()),
         "path": next((column for column in columns if has_header and column.lower() in NAME_NAMES), None),
     }
-    beside = {column for column in options.metadata if named_column(source, columns, column)}
-    rest = [i for i, column in enumerate(columns) if column not in {*known.values(), *beside}]
+    chosen = {column for column in options.metadata if named_column(source, columns, column)}
+    rest = [i for i, column in enumerate(columns) if column not in {*known.values(), *chosen}]
     numeric = [_is_numeric(sample, i) for i in rest]
     features = [i for i, is_one in zip(rest, numeric, strict=True) if is_one]
     text = [columns[i] for i, is_one in zip(rest, numeric, strict=True) if not is_one]
@@ -125,9 +125,9 @@ def _layout(source: str, columns: list[str], sample: list[list[str]], options: C
         raise LikewiseError(f"{source} has no numeric column: its columns are {', '.join(columns)}")
     used, places = set(features), {column: i for i, column in reversed(list(enumerate(columns)))}
     unused = dict.fromkeys(column for i, column in enumerate(columns) if i not in used)
-    kept = [places[column] for column in without_built_in(list(unused), known)]
-    label, name, own = (None if column is None else places[column] for column in _ordered(known))
-    return _Layout(columns, features, label, name, own, text, kept if has_header else [])
+    metadata = [places[column] for column in without_built_in(list(unused), known)]
+    label, name, id_ = (None if column is None else places[column] for column in _ordered(known))
+    return _Layout(columns, features, label, name, id_, text, metadata if has_header else [])
 
 
 def _ordered(known: dict[str, str | None]) -> tuple[str | None, str | None, str | None]:
@@ -137,7 +137,7 @@ def _ordered(known: dict[str, str | None]) -> tuple[str | None, str | None, str 
 def _collect(source: str, layout: _Layout, rows: Iterable[list[str]], first_line: int, keep: bool) -> Table:
     numbers, labels, names, ids = array("d"), list[str](), list[str](), list[str]()
 
-    def beside() -> Iterator[list[str]]:
+    def metadata_cells() -> Iterator[list[str]]:
         """Read everything; give the cells that are metadata."""
         for line, row in enumerate(rows, start=first_line):
             if len(row) != len(layout.columns):
@@ -152,7 +152,7 @@ def _collect(source: str, layout: _Layout, rows: Iterable[list[str]], first_line
             ids.append("" if layout.id is None else row[layout.id].strip())
             yield [row[i] for i in layout.metadata]
 
-    metadata = _metadata(beside(), [layout.columns[i] for i in layout.metadata], keep)
+    metadata = _metadata(metadata_cells(), [layout.columns[i] for i in layout.metadata], keep)
     X = np.frombuffer(numbers, dtype=np.float64).reshape(len(labels), len(layout.features))
     y = None if layout.label is None else tidy_labels(labels)
     left_out = [*([] if layout.name is None else [layout.columns[layout.name]]), *layout.ignored]

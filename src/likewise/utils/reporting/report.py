@@ -14,13 +14,13 @@ import likewise
 
 def versions(*packages: str) -> dict[str, str]:
     """The versions of likewise, of Python and of these packages."""
-    found = {"likewise": likewise.__version__, "Python": platform.python_version()}
+    installed = {"likewise": likewise.__version__, "Python": platform.python_version()}
     for package in packages:
         try:
-            found[package] = version(package)
+            installed[package] = version(package)
         except PackageNotFoundError:
-            found[package] = "not installed"
-    return found
+            installed[package] = "not installed"
+    return installed
 
 
 @dataclass(frozen=True)
