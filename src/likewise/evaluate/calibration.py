@@ -118,7 +118,7 @@ class Evidence:
             at, np.maximum.accumulate(ratios), LIMITS, np.zeros_like(LIMITS), rate, n, len(others) or 1, len(scores)
         )
 
-    def probability(self, scores: Any, base_rate: float | None = None) -> np.ndarray:
+    def probability(self, scores: ArrayLike, base_rate: float | None = None) -> np.ndarray:
         """Probability of a match at each score."""
         odds = logit(self.base_rate if base_rate is None else base_rate)
         return np.asarray(expit(np.interp(np.asarray(scores, dtype=np.float64), self.scores, self.ratios) + odds))
@@ -178,7 +178,7 @@ class Calibration:
         """That of pairs with `n_learned` rows that were learned from, or else of the other kind."""
         return self.of_learned[min(self.of_learned, key=lambda n: abs(n - n_learned))]
 
-    def probability(self, scores: Any, n_learned: Any = 0, base_rate: float | None = None) -> np.ndarray:
+    def probability(self, scores: ArrayLike, n_learned: ArrayLike = 0, base_rate: float | None = None) -> np.ndarray:
         """Probability of a match at each score; `n_learned` is one number or one per score."""
         check_rate("base_rate", base_rate)
         scores = np.asarray(scores)
@@ -187,7 +187,9 @@ class Calibration:
             P[kinds == n] = self.evidence(int(n)).probability(scores[kinds == n], base_rate)
         return P
 
-    def n_results(self, P: np.ndarray, at_most_wrong: float, n_learned: Any = 0, n_gallery: int = 0) -> np.ndarray:
+    def n_results(
+        self, P: np.ndarray, at_most_wrong: float, n_learned: ArrayLike = 0, n_gallery: int = 0
+    ) -> np.ndarray:
         """How many of the results of each query to keep, (n_q,); rows of P are their probabilities, best first.
 
         `n_gallery` is the size of the gallery that they come from; the results themselves if there are more.

@@ -133,7 +133,7 @@ class RankingProblem:
         return queries
 
     @cached_property
-    def _columns(self) -> Any:
+    def _columns(self) -> Array:
         return self.G.T if isinstance(self.G, np.ndarray) else self.G.T.tocsr()
 
     def negated_scores(self, block: np.ndarray) -> np.ndarray:

@@ -280,7 +280,11 @@ def examine(X: Any, y: Any = None) -> Findings:
     >>> [finding.code for finding in findings]
     ['zero-rows', 'single-classes', 'two-classes']
     """
-    X = _checked(X)
+    X = sp.csr_array(X) if sp.issparse(X) else X if isinstance(X, np.ndarray) else np.asarray(X)
+    if X.dtype.kind not in "biuf":
+        raise LikewiseError(f"X has dtype {X.dtype}: expected real numbers")
+    if X.ndim != 2 or 0 in X.shape:
+        raise LikewiseError(f"X has shape {X.shape}: expected a matrix with at least one row and one column")
     n, d = X.shape
     labels = None if y is None else np.asarray(y)
     if labels is not None and labels.shape != (n,):
@@ -290,26 +294,10 @@ def examine(X: Any, y: Any = None) -> Findings:
     severities, codes = get_args(Severity), list(_ADVICE)
     findings.sort(key=lambda finding: (severities.index(finding.severity), codes.index(finding.code)))
     k = None if labels is None else facts.k
-    lines = lines_for({*(finding.code for finding in findings), *_kind(X, labels)})
+    words = {"no-labels" if labels is None else "labels"}
+    words |= {"sparse"} if sp.issparse(X) else {"many-rows"} if X.size * 4 > MANY_BYTES else set()
+    lines = lines_for({*(finding.code for finding in findings), *words})
     return Findings(n, d, k, facts.rank, facts.rank_is_exact, facts.condition, findings, lines)
-
-
-def _kind(X: Any, labels: Any) -> Iterator[str]:
-    """Words of choosing.toml for the data as a whole."""
-    yield "no-labels" if labels is None else "labels"
-    if sp.issparse(X):
-        yield "sparse"
-    elif X.size * 4 > MANY_BYTES:
-        yield "many-rows"
-
-
-def _checked(X: Any) -> Any:
-    X = sp.csr_array(X) if sp.issparse(X) else X if isinstance(X, np.ndarray) else np.asarray(X)
-    if X.dtype.kind not in "biuf":
-        raise LikewiseError(f"X has dtype {X.dtype}: expected real numbers")
-    if X.ndim != 2 or 0 in X.shape:
-        raise LikewiseError(f"X has shape {X.shape}: expected a matrix with at least one row and one column")
-    return X
 
 
 def _row_problems(facts: Survey) -> Iterator[Problem]:

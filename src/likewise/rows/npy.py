@@ -73,7 +73,7 @@ def mapped(path: Path) -> np.ndarray:
     Its `file` stays open: who reads it instead of the map reads the same file, whatever has its name by then.
     """
     with explained(path, ".npy"):
-        file: Any = HeldFile(path, "rb")
+        file: Any = HeldFile(os.fspath(path), "rb")  # by a string: NumPy keeps no other name
         if file.read(2) == b"PK":
             raise FileFormatError(f"{path} is a .npz archive with the name of a .npy file: rename it")
         file.seek(0)

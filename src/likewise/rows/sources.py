@@ -134,26 +134,27 @@ def spooled(
 
     `probe` is called with the first row before the others are read, so that a wrong width is reported at once.
     """
-    file: Any = tempfile.TemporaryFile(prefix="likewise-")  # noqa: SIM115 (it stays open)
-    n, first = 0, None
-    for block in blocks() if callable(blocks) else blocks:
-        rows = _checked_block(name, block, first)
-        first = rows[:0] if first is None else first
-        if not len(rows):
-            continue
-        if not n:
-            probe(rows[:1])
-        try:
-            file.write(np.ascontiguousarray(rows, dtype=first.dtype).data)
-            file.flush()
-        except OSError as error:
-            why = f"{error.strerror}; set TMPDIR to a folder with space"
-            raise LikewiseError(f"cannot keep the rows of {name} in {tempfile.gettempdir()}: {why}") from error
-        n += len(rows)
-    if first is None or not n:
-        raise LikewiseError(f"{name} gives no row: expected blocks of shape (rows, d)")
-    array: Any = np.memmap(file, first.dtype, "r", shape=(n, first.shape[1]))
-    array.file, array.origin = file, name
+    with tempfile.TemporaryFile(prefix="likewise-") as file:
+        n, first = 0, None
+        for block in blocks() if callable(blocks) else blocks:
+            rows = _checked_block(name, block, first)
+            first = rows[:0] if first is None else first
+            if not len(rows):
+                continue
+            if not n:
+                probe(rows[:1])
+            try:
+                file.write(np.ascontiguousarray(rows, dtype=first.dtype).data)
+                file.flush()
+            except OSError as error:
+                why = f"{error.strerror}; set TMPDIR to a folder with space"
+                raise LikewiseError(f"cannot keep the rows of {name} in {tempfile.gettempdir()}: {why}") from error
+            n += len(rows)
+        if first is None or not n:
+            raise LikewiseError(f"{name} gives no row: expected blocks of shape (rows, d)")
+        held = HeldFile(os.dup(file.fileno()), "rb")
+    array: Any = np.memmap(held, first.dtype, "r", shape=(n, first.shape[1]))
+    array.file, array.origin = held, name
     return array
 
 

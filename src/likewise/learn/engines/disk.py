@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from functools import cached_property, partial
 from itertools import pairwise
-from typing import Any, Self
+from typing import Self
 
 import numpy as np
 
@@ -25,7 +25,7 @@ _COPIES = 4  # of a block: two buffers, the rows sorted by label, and the result
 _UNITS = {"": 1, "k": 10**3, "m": 10**6, "g": 10**9, "t": 10**12, "ki": 2**10, "mi": 2**20, "gi": 2**30, "ti": 2**40}
 
 
-def in_bytes(limit: Any) -> int:
+def in_bytes(limit: int | str) -> int:
     """Bytes from a number, or from a size such as "1GB" or "512 MiB"."""
     if isinstance(limit, int | np.integer) and not isinstance(limit, bool) and limit > 0:
         return int(limit)
@@ -43,7 +43,7 @@ class MemoryBudget:
     gallery_bytes: int
 
     @classmethod
-    def of(cls, limit: Any, d: int, row_bytes: int, n: int) -> Self:
+    def of(cls, limit: int | str, d: int, row_bytes: int, n: int) -> Self:
         """Divide `limit` for n rows of `row_bytes` bytes and d columns.
 
         What every fit needs comes first: the d x d Gram matrix with its eigenvectors and their workspace, and some
@@ -75,7 +75,7 @@ class DiskEngine(BlockedEngine):
         codes: np.ndarray,
         n_classes: int,
         weights: np.ndarray | None = None,
-        memory_limit: Any = DEFAULT_LIMIT,
+        memory_limit: int | str = DEFAULT_LIMIT,
     ) -> None:
         n, d = source.shape
         super().__init__(d, working_dtype(source.dtype), codes, n_classes, weights)
@@ -142,13 +142,13 @@ class SpilledColumns:
                 self._rank = block.G.shape[1]
                 yield block.G if block.extra is None else np.hstack([block.G, block.extra.astype(block.G.dtype)])
 
-        self._rows = spooled(rows(), "a pass")
+        file = NpyFile.of_memmap(spooled(rows(), "a pass"))
+        assert file is not None
+        self._file = file
 
     def blocks(self) -> Iterator[PassColumns]:
-        file = NpyFile.of_memmap(self._rows)
-        assert file is not None
         ends = np.cumsum([0, *(int(starts[-1]) for starts, _ in self._labels)]).tolist()
-        parts = read_ahead(partial(file.between, first, last) for first, last in pairwise(ends))
+        parts = read_ahead(partial(self._file.between, first, last) for first, last in pairwise(ends))
         for (starts, weights), rows in zip(self._labels, parts, strict=True):
             G, extra = np.ascontiguousarray(rows[:, : self._rank]), rows[:, self._rank :]
             yield PassColumns(G, starts, weights, extra if extra.size else None)

@@ -174,7 +174,7 @@ def _opened(path: str | os.PathLike[str], y: Any) -> tuple[Any, Any]:
     return (streamed_parquet(path) if is_parquet(path) else read_table(path)), y
 
 
-def _distant_rows(X: Any, y: Any, sample_weight: Any, memory_limit: Any, has_own_labels: bool) -> Rows:
+def _distant_rows(X: Any, y: Any, sample_weight: Any, memory_limit: int | str, has_own_labels: bool) -> Rows:
     """Rows on disk, in blocks or on a cluster; one without a label, or of weight zero, counts as absent."""
     source, (classes, codes, weights) = _labelled_source(X, y, sample_weight, has_own_labels)
     if _is_dask(source):
