@@ -259,7 +259,8 @@ def tell(folder: Path, photos: Path, seed: int, shots: Path | None) -> None:
         again = [[hit["name"] for hit in ranking(address, item["row"], "learned")] for _, item in queries]
     print(f"after a restart the same ranking: {again == rankings}")
     command = [order_on_the_command_line(folder / "photos.index", item["row"], 24) for _, item in queries]
-    print(f"likewise search agrees: {command == [names[:24] for names in rankings]}")
+    shared = np.mean([len({*one} & {*names[:24]}) / 24 for one, names in zip(command, rankings, strict=True)])
+    print(f"likewise search, by taught coordinates, has {shared:.0%} of the first 24 of the page")
     raw, learned = taken_along(folder, other_truth, [name for name, _ in queries], seed)
     print(f"the taught model on {N_PICTURES} other pictures: raw {raw:.3f}, taught {learned:.3f}")
     story.record("teaching.webp")

@@ -32,7 +32,8 @@ export async function mark(items, right) {
   setMarks(examples.flatMap((example) => items.map((item) => `${markKey(example)}>${item.row}`)), value);
   update(answer);
   await rerank();
-  const sentence = value === null ? "Taken off." : `Saved: ${nameAll(items)} ${value ? "right" : "wrong"} for this query.`;
+  const verdict = `Saved: ${nameAll(items)} ${value ? "right" : "wrong"} for this query.`;
+  const sentence = value === null ? "Taken off." : verdict;
   say(sentence);
   await advise(sentence, examples);
 }
@@ -211,7 +212,8 @@ function facts({ moved, agrees, labels }) {
 function concepts({ concepts: all }) {
   const list = make("ul", { className: "concepts" }, ...all.slice(0, 4).map((concept) => {
     const doubtful = concept.doubtful.map((row) => thumbnail({ row }, 44));
-    return make("li", {}, make("b", {}, concept.name), ` ${expectation(concept)}${capital(concept.next)}. `, ...doubtful);
+    const words = ` ${expectation(concept)}${capital(concept.next)}. `;
+    return make("li", {}, make("b", {}, concept.name), words, ...doubtful);
   }));
   return all.length ? [list] : [];
 }
