@@ -74,7 +74,7 @@ def test_a_closed_gallery_has_about_the_vectors_of_the_model(half):
     model, G, y, *_ = half
     closed = Index.build(model, G[y < 5])
     assert closed.taught_share > 0.95
-    assert model.score(G[y < 5], y[y < 5]) - closed.model.score(G[y < 5], y[y < 5]) < 0.002
+    assert model.score(G[y < 5], y[y < 5]) - closed.model.score(G[y < 5], y[y < 5]) < 0.001
 
 
 def test_new_items_may_be_given(half):

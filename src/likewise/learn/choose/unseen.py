@@ -16,7 +16,7 @@ from likewise.evaluate.ranking import LabelRelevance, RankingProblem, measured, 
 from likewise.learn.choose.anchored_search import Choice
 from likewise.learn.choose.search import CVResults, Search, Split, class_splits, mean_interval, mean_of_found
 from likewise.learn.engines.memory import MemoryEngine
-from likewise.learn.maths.kernels import BaseMap, UnitRows, padded
+from likewise.learn.maths.kernels import BaseMap, UnitRows, completed, padded
 from likewise.learn.maths.scatter import leading_directions, shrunk
 from likewise.learn.maths.unseen import ShrinkageMap, between_directions, class_scatter
 from likewise.utils.arrays import unit_rows
@@ -36,7 +36,8 @@ class BaseRows:
 
     def __init__(self, known: np.ndarray, codes: np.ndarray, rows: np.ndarray, width: int) -> None:
         self.width, self.centre = width, rows.mean(axis=0, dtype=np.float64).astype(rows.dtype)
-        self.V = leading_directions(rows - self.centre, None, min(width, *rows.shape))[1]
+        V = leading_directions(rows - self.centre, None, min(width, *rows.shape))[1]
+        self.V = completed(V, min(width, rows.shape[1]))
         classes, codes = np.unique(codes, return_inverse=True)
         self.unit = UnitRows(MemoryEngine(unit_rows((known - self.centre) @ self.V), codes, len(classes)))
 

@@ -19,7 +19,17 @@ from numpy.typing import DTypeLike
 from scipy.linalg import solve_triangular
 
 from likewise.learn.maths.anchoring import Coordinates, HeadSums, Images, anchored_regression
-from likewise.learn.maths.kernels import BaseMap, Basis, Features, FeatureSums, UnitRows, padded, sample, scaled
+from likewise.learn.maths.kernels import (
+    BaseMap,
+    Basis,
+    Features,
+    FeatureSums,
+    UnitRows,
+    completed,
+    padded,
+    sample,
+    scaled,
+)
 from likewise.learn.maths.labels import class_sums, class_target
 from likewise.learn.maths.scatter import factor_raised, half_whitened, leading_directions, raised_ridge, upper_factor
 from likewise.learn.maths.setting import LearnedMap, OutputHead, Regression, Setting
@@ -222,8 +232,9 @@ class RegressionFactory:
             weights = np.ones(some.X.shape[0]) if some.row_weights is None else some.row_weights
             X = np.asarray(dense(scaled(unit.pending, some.X)))
             unit.directions = leading_directions(X - unit.mean, weights, self.base_width(unit.source.shape[1]))
-        B = half_whitened(*unit.directions) if share else unit.directions[1]
-        return BaseMap(unit.mean, padded(B, self.base_width(unit.source.shape[1])))
+        width, V = self.base_width(unit.source.shape[1]), unit.directions[1]
+        B = half_whitened(*unit.directions) if share else completed(V, min(width, len(V)))
+        return BaseMap(unit.mean, padded(B, width))
 
     def base_width(self, d: int) -> int:
         """Columns of the base part of rows of d columns; standardised rows have one more."""

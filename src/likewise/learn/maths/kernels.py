@@ -181,6 +181,14 @@ def mean_square_distance(X: Array, weights: np.ndarray | None) -> float:
     return float(2 * (w @ squared_lengths(X) / w.sum() - mean @ mean))
 
 
+def completed(V: np.ndarray, width: int) -> np.ndarray:
+    """Orthonormal columns V and random ones orthogonal to them: few rows do not span what new classes vary in."""
+    if V.shape[1] >= width:
+        return V
+    others = np.random.default_rng(0).standard_normal((len(V), width - V.shape[1])).astype(V.dtype)
+    return np.hstack([V, np.linalg.qr(others - V @ (V.T @ others))[0]])
+
+
 def padded(B: np.ndarray, width: int) -> np.ndarray:
     """B with columns of zeros in place of directions that rows do not vary in."""
     return np.ascontiguousarray(np.pad(B, ((0, 0), (0, width - B.shape[1]))))
