@@ -126,12 +126,9 @@ def _layout(source: str, columns: list[str], sample: list[list[str]], options: C
     used, places = set(features), {column: i for i, column in reversed(list(enumerate(columns)))}
     unused = dict.fromkeys(column for i, column in enumerate(columns) if i not in used)
     metadata = [places[column] for column in without_built_in(list(unused), known)]
-    label, name, id_ = (None if column is None else places[column] for column in _ordered(known))
+    named = (known[role] for role in ("label", "path", "id"))
+    label, name, id_ = (None if column is None else places[column] for column in named)
     return _Layout(columns, features, label, name, id_, text, metadata if has_header else [])
-
-
-def _ordered(known: dict[str, str | None]) -> tuple[str | None, str | None, str | None]:
-    return known["label"], known["path"], known["id"]
 
 
 def _collect(source: str, layout: _Layout, rows: Iterable[list[str]], first_line: int, keep: bool) -> Table:

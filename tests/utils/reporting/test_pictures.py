@@ -20,14 +20,12 @@ from likewise.utils.reporting.pictures import (
     UNKNOWN,
     Panel,
     above,
-    as_image,
     choose_queries,
     encode_png,
     fitted,
     line_of_text,
     nearest,
     padded,
-    resized,
     retrieval_strips,
     side_by_side,
     square_of_text,
@@ -74,26 +72,6 @@ def test_what_is_no_image_gets_a_sentence(image: np.ndarray, sentence: str) -> N
     with pytest.raises(LikewiseError) as caught:
         encode_png(image)
     assert str(caught.value) == sentence
-
-
-@settings(max_examples=30, deadline=None)
-@given(COLOUR, st.integers(1, 30), st.integers(1, 30))
-def test_resizing_stays_within_the_range_of_the_image(image: np.ndarray, height: int, width: int) -> None:
-    new = np.asarray(resized(image, height, width))
-    assert new.shape == (height, width, 3)
-    assert new.min() >= image.min()
-    assert new.max() <= image.max()
-
-
-def test_resizing_to_the_same_size_changes_nothing() -> None:
-    image = np.random.default_rng(0).integers(0, 256, (7, 5, 3), dtype=np.uint8)
-    assert np.array_equal(resized(image, 7, 5), image)
-    assert np.array_equal(as_image(as_image(image)), image)
-
-
-def test_halving_averages() -> None:
-    image = np.kron(np.array([[0, 200], [100, 40]], np.uint8), np.ones((8, 8), np.uint8))
-    assert np.asarray(resized(image, 4, 4))[:, :, 0].mean() == pytest.approx(image.mean(), abs=1)
 
 
 def test_fitting_keeps_proportions() -> None:

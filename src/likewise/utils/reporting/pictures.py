@@ -44,17 +44,12 @@ def blank(height: int, width: int, colour: Colour = WHITE) -> Image.Image:
     return Image.new("RGB", (width, height), colour)
 
 
-def resized(picture: Any, height: int, width: int) -> Image.Image:
-    """The picture at another size: linear interpolation when enlarged, weighted averages when reduced."""
-    return as_image(picture).resize((width, height), Image.Resampling.BILINEAR)
-
-
 def fitted(picture: Any, size: int, background: Colour = WHITE) -> Image.Image:
     """The picture inside a square of `size` pixels, with its aspect ratio."""
     image = as_image(picture)
     scale = size / max(image.size)
     width, height = (max(1, round(side * scale)) for side in image.size)
-    return _centred(resized(image, height, width), size, background)
+    return _centred(image.resize((width, height), Image.Resampling.BILINEAR), size, background)
 
 
 def padded(picture: Any, margin: int, background: Colour = WHITE) -> Image.Image:
