@@ -1,4 +1,4 @@
-"""`likewise demo`: learn from labelled pictures and from digits, and show how results change."""
+"""`likewise demo`: learn from labelled pictures, or from digits, and show how results change."""
 
 from __future__ import annotations
 
@@ -83,11 +83,11 @@ def demo(
         raise LikewiseError(f"{output} has a {taken[0]} already: choose another folder with --output")
     atomic_write(output / _MARK, b"This folder was made by likewise demo.\n")
     store = None if digits else _extracted(folder, output, insisted=pictures is not None)
-    runs = [*([] if store is None else [_of_pictures(store, seed)]), _of_digits(seed)]
-    image, caption = _strips(runs[0], seed)
+    run = _of_digits(seed) if store is None else _of_pictures(store, seed)
+    image, caption = _strips(run, seed)
     from likewise.utils.reporting.pictures import write_png
 
-    after, files = runs[0].outcome(AFTER), {name: output / name for name in _FILES}
+    after, files = run.outcome(AFTER), {name: output / name for name in _FILES}
     write_png(files["strips.png"], image)
     after.runs[0].model.save(files["demo.likewise"], {"mAP": after.score})
     if store is not None:
@@ -97,11 +97,10 @@ def demo(
             index = Index.build(after.runs[0].model, store, n_neighbors="auto")
             files["index"] = index.save(store.path.with_suffix(".index"))
     if as_json:
-        figures = {run.noun: run.standing.to_dict() for run in runs[1:]}
         written = {name: str(path) for name, path in files.items()}
-        emit_json({"data": runs[0].noun, "caption": caption, **runs[0].standing.to_dict(), **figures, "files": written})
+        emit_json({"data": run.noun, "caption": caption, **run.standing.to_dict(), "files": written})
     else:
-        _show(runs, caption, files)
+        _show(run, caption, files)
 
 
 def _name(folder: Path) -> str:
@@ -240,14 +239,13 @@ def _strips(run: DemoRun, seed: int) -> tuple[Image, str]:
     return picture, caption
 
 
-def _show(runs: list[DemoRun], caption: str, files: dict[str, Path]) -> None:
-    for run in runs:
-        standing, n_labels = run.standing, len(set(run.y.tolist()))
-        counts = f"{standing.n_train:,} to learn from and {standing.n_test:,} held out, which rank each other"
-        say(f"{run.noun}: {n_labels} labels; {counts}")
-        figures = [(o.label, o.score, o.figures["P@1"], o.seconds) for o in standing.outcomes]
-        rows = [[label, *(f"{value:.3f}" for value in values)] for label, *values in figures]
-        print_table(("method", "mAP", "P@1", "seconds"), rows)
+def _show(run: DemoRun, caption: str, files: dict[str, Path]) -> None:
+    standing = run.standing
+    counts = f"{standing.n_train:,} to learn from and {standing.n_test:,} held out, which rank each other"
+    say(f"{run.noun}: {len(set(run.y.tolist()))} labels; {counts}")
+    figures = [(o.label, o.score, o.figures["P@1"], o.seconds) for o in standing.outcomes]
+    rows = [[label, *(f"{value:.3f}" for value in values)] for label, *values in figures]
+    print_table(("method", "mAP", "P@1", "seconds"), rows)
     say(caption)
     for path in files.values():
         say(f"wrote {path}")
