@@ -24,6 +24,7 @@ ORDER = (
     "serve",
     "suggest",
     "learn",
+    "concepts",
     "apply",
     "export",
     "pull",

@@ -211,7 +211,8 @@ function describe(status) {
   $("about").title = `${status.model}, ${status.features} features`;
   $("results-zip").hidden = $("selected-zip").hidden = !status.pictures;
   $("logout").hidden = !status.login;
-  if (status.parked) say(`${plural(status.parked, "step")} about files that are not here: likewise check says which, and places them.`);
+  const missing = "about files that are not here: likewise check says which, and places them.";
+  if (status.parked) say(`${plural(status.parked, "step")} ${missing}`);
   $("missing").hidden = !status.missing;
   if (status.missing) {
     $("missing-root").textContent = status.missing.root;
