@@ -3,7 +3,7 @@
 usage: python -m benchmarks open_gallery               shares of new classes from 0 to 1; 5, 20 and all rows labelled
        python -m benchmarks open_gallery --few-shot    8, 16 and 32 labelled rows per class
        python -m benchmarks open_gallery --shifts      labelled rows and gallery from different sources
-options: [--sets NAMES] [--draws 5] [--rows 2400] [--again METHODS] [--store]
+options: [--sets NAMES] [--draws 5] [--rows 2400] [--again METHODS] [--store NAME]
 
 Each draw takes at most 40 classes and some rows of each: one half is the gallery, and of the other half some rows of
 the classes that are taught are labelled. Labelled rows are outside of the gallery or inside, ranked and queried like
@@ -341,16 +341,14 @@ def table(figures: Figures, experiment: Experiment, metric: str, suffix: str) ->
     return ["taught / new", *names, "met"], rows
 
 
-def write(figures: Figures, experiment: Experiment, name: str, store: bool) -> None:
-    """Every table on the terminal; if asked for, in docs/results."""
-    command = "python -m benchmarks " + shlex.join([Path(sys.argv[0]).stem, *sys.argv[1:]]).replace(" --store", "")
+def write(figures: Figures, experiment: Experiment, name: str | None) -> None:
+    """Every table on the terminal; with a name, in docs/results."""
+    command = "python -m benchmarks " + shlex.join([Path(sys.argv[0]).stem, *sys.argv[1:]]).partition(" --store")[0]
     for metric, suffix in (("mAP", ""), ("mAP", SMOOTHED), ("P@1", ""), ("nDCG@10", "")):
         title = f"{experiment.about}{suffix}: {metric} × 100 of taught / new queries"
-        file = "-".join(
-            [name, *([metric.replace("@", "")] if metric != "mAP" else []), *(["neighbours"] if suffix else [])]
-        )
+        file = f"{name}{'' if metric == 'mAP' else '-' + metric.replace('@', '')}{'-neighbours' if suffix else ''}"
         columns, rows = table(figures, experiment, metric, suffix)
-        show_table(title, command, columns, rows, file if store else None)
+        show_table(title, command, columns, rows, file if name else None)
         if metric == "mAP":
             print(f"met: {sum(row[-1] == 'yes' for row in rows)} of {len(rows)}")
 
@@ -363,7 +361,7 @@ def options() -> argparse.Namespace:
     parser.add_argument("--again", type=lambda text: text.split(";"), default=[])
     for name in ("--shifts", "--few-shot"):
         parser.add_argument(name, dest="experiment", action="store_const", const=name[2:], default="open-gallery")
-    parser.add_argument("--store", action="store_true", help="write the tables to docs/results")
+    parser.add_argument("--store", metavar="NAME", help="write the tables to docs/results, as NAME and NAME-…")
     return parser.parse_args()
 
 
@@ -382,7 +380,7 @@ def main() -> None:
                 figures.measure(cells, fits, words.again)
             print(f"{name}, draw {draw + 1}: {time.process_time():.0f} s", flush=True)
     figures.restrict(names, words.draws)
-    write(figures, experiment, words.experiment, words.store)
+    write(figures, experiment, words.store)
 
 
 if __name__ == "__main__":
