@@ -27,6 +27,7 @@ def concepts(
     \b
       likewise concepts photos.index
       likewise concepts photos.index --csv concepts.csv
+      likewise concepts photos.index --json
     """
     from likewise.teach import Feedback, Teacher
     from likewise.teach.concepts import saved_searches, to_csv
