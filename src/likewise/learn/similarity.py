@@ -34,7 +34,7 @@ MOST_CHOOSING = 20_000  # rows, of those that are not in memory: more cost time 
 MOST_CLASSES = 1_000  # to choose the settings on: work grows with their square, and more change no choice
 ANCHORED_LANDMARKS = 1_500  # of a kernel whose settings ask for an anchored map
 FAMILY = ("shrink", "spread", "power")  # settings of the base part
-NUMBERS = ("centre", "scale", "coef", "intercept", "share", "reach")
+NUMBERS = ("centre", "scale", "coef", "intercept", "share", "apparent")
 GATE = (
     "gate_",
     *(f"gate_{name}_" for name in ("rows", "landmarks", "density", "classes", "directions", "centre", "base")),
@@ -300,7 +300,7 @@ class SimilarityLearner(SimilarityModel):
 
         Rows that `fit` learned from do not count. `new_items` is the share of the others that are of no taught class:
         "auto" estimates it, 0 is the model without a gate. So is what comes of fewer than 50 rows, or of a gallery
-        that is so unlike the labelled rows that they say nothing about it.
+        from another source than the labelled rows.
         """
         is_share = isinstance(new_items, int | float) and not isinstance(new_items, bool) and 0 <= new_items < 1
         if new_items != "auto" and not is_share:
@@ -324,8 +324,8 @@ class SimilarityLearner(SimilarityModel):
         gate = learn_gate(known, self.known_codes_, rows, share)
         if gate.is_elsewhere and share is None:
             warnings.warn(
-                "the gallery is so unlike the labelled rows that what was learned may not hold for it: all of it is "
-                "taken for taught classes, as with new_items=0; label some rows that are like those of the gallery",
+                "the gallery seems to be from another source than the labelled rows: its classes look known, but its "
+                "rows are unlike the labelled ones. All of it is taken for taught classes, as with new_items=0",
                 stacklevel=4,
             )
             return

@@ -39,7 +39,9 @@ ROUNDS = 2
 LEAST_VALUE = 0.01  # of the ridge regression, whose log odds are taken
 MOST_LOG_RATIO = 50.0
 CLASS_WEIGHTS = (0.1, 10.0)  # limits
-ELSEWHERE = 3.0
+# Of the share: .8 to 1.7 in galleries of one source, 2.4 to 30 for pictures blurred, grey, cropped or of half the size.
+ELSEWHERE, LEAST_APPARENT = 2.0, 0.1
+FEW_LABELS = 500  # of fewer the logistic regression takes in less
 NOISE = 0.05  # a share of new rows that is not told from none
 CAUTION = 4.0  # measured on newsgroups and Caltech101, at shares from 0 to .75
 _TINY = 1e-12
@@ -61,7 +63,8 @@ class Gate:
     classes, directions : coefficients of the images, and the direction that those of each class are to have.
     centre, scale : of the three numbers that the logistic regression takes. coef, intercept : that regression.
     share : the share of gallery rows that are of taught classes.
-    reach : 1 / the ratio of the most known-looking gallery rows; far above the share, if no row looks known.
+    apparent : the same share by how close images are to a class, alone; far above the share, if the gallery is of the
+        taught classes, but from another source.
     """
 
     features: Features
@@ -73,7 +76,7 @@ class Gate:
     coef: list[float]
     intercept: float
     share: float
-    reach: float
+    apparent: float
 
     def __call__(self, rows: np.ndarray) -> np.ndarray:
         """The probability that each unit row is of a taught class, to a power."""
@@ -95,8 +98,8 @@ class Gate:
 
     @property
     def is_elsewhere(self) -> bool:
-        """Whether even the gallery rows that look most known are far from the labelled ones."""
-        return self.reach > ELSEWHERE * self.share
+        """Whether the gallery is from another source: its classes look known, but its rows are unlike labelled ones."""
+        return self.apparent > max(LEAST_APPARENT, ELSEWHERE * self.share)
 
     def write_onnx(self, graph: Graph, x: str) -> str:
         """The same in an ONNX graph, (n, 1)."""
@@ -132,6 +135,8 @@ def learn_gate(labelled: np.ndarray, codes: np.ndarray, gallery: np.ndarray, giv
     classes, images = _ridge_by_folds(K, metric, T, is_labelled.astype(float), fold, CLASS_RIDGE)
     evidence, best = class_evidence(images, directions)
     best = best[n_labelled:]
+    apparent = 2 * float((evidence[n_labelled:, 1] > np.median(evidence[:n_labelled, 1])).mean())
+    penalty = INVERSE_PENALTY * min(1.0, n_labelled / FEW_LABELS)
     known, indicator = np.ones(len(gallery)), is_labelled.astype(float)
     for _ in range(ROUNDS):
         per_row = (np.bincount(best, known, minlength=len(size))[: len(size)] + 1) / np.maximum(size, 1)
@@ -142,7 +147,7 @@ def learn_gate(labelled: np.ndarray, codes: np.ndarray, gallery: np.ndarray, giv
         x = np.column_stack([_log_odds(value[:, 0]), evidence])
         centre, scale = x[n_labelled:].mean(axis=0), x[n_labelled:].std(axis=0) + 1e-9
         F = _expanded((x - centre) / scale)
-        regression = LogisticRegression(C=INVERSE_PENALTY, max_iter=200).fit(F, indicator, w)
+        regression = LogisticRegression(C=penalty, max_iter=200).fit(F, indicator, w)
         coef, intercept = regression.coef_[0], float(regression.intercept_[0])
         r = np.exp(np.minimum(F @ coef + intercept, MOST_LOG_RATIO))
         share = given_share or min(1.0, 1.0 / max(_weighted_median(r[:n_labelled], weight), _TINY))
@@ -150,7 +155,7 @@ def learn_gate(labelled: np.ndarray, codes: np.ndarray, gallery: np.ndarray, giv
     # Nothing is left out of what is searched: its numbers are brought to the level of those that were.
     G = K[n_labelled:]
     x = np.column_stack([_log_odds(G @ density[:, 0]), class_evidence(G @ classes, directions)[0]])
-    kind, reach = rows.dtype, float(1 / max(np.quantile(r[n_labelled:], 0.95), _TINY))
+    kind = rows.dtype
     level = x.mean(axis=0).tolist(), (x.std(axis=0) + 1e-9).tolist()
     return Gate(
         features,
@@ -161,7 +166,7 @@ def learn_gate(labelled: np.ndarray, codes: np.ndarray, gallery: np.ndarray, giv
         coef.tolist(),
         intercept,
         share,
-        reach,
+        apparent,
     )
 
 
