@@ -116,11 +116,11 @@ def results() -> Console:
     return _SafeConsole(highlight=False)
 
 
-def print_table(columns: Sequence[str], rows: Iterable[Sequence[str]], title: str | None = None) -> None:
+def print_table(columns: Sequence[str], rows: Iterable[Sequence[str]]) -> None:
     """Print a table on stdout, its first column left-aligned and the others right-aligned."""
     from rich.table import Table as Grid
 
-    grid = Grid(*columns, title=title)
+    grid = Grid(*columns)
     for column in grid.columns[1:]:
         column.justify = "right"
     for row in rows:
