@@ -15,7 +15,7 @@ from likewise.learn.base import SimilarityModel, finite_fit
 from likewise.learn.checkpoints import SavedChoice, facts_of
 from likewise.learn.choose.anchored_search import GAMMAS, Choice, SearchSpace, choose_setting
 from likewise.learn.choose.search import CVResults, given_splits, row_splits
-from likewise.learn.choose.unseen import BaseRows, choose_shrinkage_map
+from likewise.learn.choose.unseen import BaseRows, choose_shrinkage_map, chosen_map
 from likewise.learn.engines.opening import Rows
 from likewise.learn.maths.engine import EngineInMemory
 from likewise.learn.maths.gate import MOST_ROWS, Gate, learn_gate
@@ -330,8 +330,7 @@ class SimilarityLearner(SimilarityModel):
             )
             return
         base_rows = BaseRows(known, self.known_codes_, np.concatenate([known, rows]), self.base_.shape[1])
-        choice = choose_shrinkage_map(base_rows.unit, CVResults(), np.random.default_rng(0))
-        self._keep_gate(gate, base_rows.map(ShrinkageMap(**choice.setting)))
+        self._keep_gate(gate, base_rows.map(chosen_map(base_rows.unit, np.random.default_rng(0))))
         self._embedding = self._built_embedding()
 
     def _unknown_rows(self, gallery: np.ndarray) -> np.ndarray:

@@ -26,7 +26,7 @@ SHRINK = (0.03, 0.1, 0.3, 0.5, 0.7, 0.9, 0.97, 1.0)
 FIRST_SHRINK = SHRINK[1::2]  # the others are tried if they are next to the best
 SPREAD = (0.3, 1.0, 3.0, 10.0)
 POWER = (0.25, 0.5, 0.75)
-MOST_HELD = 1_000  # more held-out rows cost time and change no choice
+MOST_HELD = 700  # more held-out rows cost time and change no choice
 FEWEST_CLASSES = 4
 MOST_KNOWN = 3_000  # rows that a base part is learned from
 
@@ -66,15 +66,7 @@ def choose_shrinkage_map(
     if not splits:
         return Choice(asdict(replace(plain, **fixed)), 0, results)
     search = ShrinkageSearch(unit, splits, results, on_score)
-
-    def best_of(*candidates: ShrinkageMap) -> ShrinkageMap:
-        return search.best(dict.fromkeys(replace(candidate, **fixed) for candidate in candidates))
-
-    best = best_of(plain, *(ShrinkageMap(a, power=p) for a, p in product(FIRST_SHRINK, (0.0, 0.5))))
-    best = best_of(best, *(replace(best, spread=h, power=p) for h, p in product(SPREAD, POWER)))
-    at = int(np.argmin(np.abs(np.array(SHRINK) - best.shrink)))
-    best = best_of(best, *(replace(best, shrink=a) for a in SHRINK[max(at - 1, 0) : at + 2]))
-    best = best if fixed or search.clearly_better(best, plain) else plain
+    best = _best(search, fixed)
     n_held = len(np.unique(np.concatenate([split.held for split in splits])))
     held_out: dict[str, Any] = {"rows": n_held}
     for name, one in (("mAP", best), ("raw", plain)):
@@ -83,6 +75,24 @@ def choose_shrinkage_map(
     calibration = search.calibration(best)
     meaning = None if calibration is None else calibration.as_dict()
     return Choice(asdict(best), 0, results, held_out, meaning)
+
+
+def chosen_map(unit: UnitRows, rng: np.random.Generator) -> ShrinkageMap:
+    """The map alone, without what it is worth."""
+    splits = _splits(unit, rng)
+    return _best(ShrinkageSearch(unit, splits, CVResults(), lambda: None), {}) if splits else ShrinkageMap()
+
+
+def _best(search: ShrinkageSearch, fixed: dict[str, Any]) -> ShrinkageMap:
+    def best_of(*candidates: ShrinkageMap) -> ShrinkageMap:
+        return search.best(dict.fromkeys(replace(candidate, **fixed) for candidate in candidates))
+
+    plain = ShrinkageMap()
+    best = best_of(plain, *(ShrinkageMap(a, power=p) for a, p in product(FIRST_SHRINK, (0.0, 0.5))))
+    best = best_of(best, *(replace(best, spread=h, power=p) for h, p in product(SPREAD, POWER)))
+    at = int(np.argmin(np.abs(np.array(SHRINK) - best.shrink)))
+    best = best_of(best, *(replace(best, shrink=a) for a in SHRINK[max(at - 1, 0) : at + 2]))
+    return best if fixed or search.clearly_better(best, plain) else plain
 
 
 def _splits(unit: UnitRows, rng: np.random.Generator) -> list[Split]:

@@ -231,7 +231,8 @@ class RegressionFactory:
             some = sample(unit.engine, ENOUGH_ROWS, np.random.default_rng(self.seed))[0]
             weights = np.ones(some.X.shape[0]) if some.row_weights is None else some.row_weights
             X = np.asarray(dense(scaled(unit.pending, some.X)))
-            unit.directions = leading_directions(X - unit.mean, weights, self.base_width(unit.source.shape[1]))
+            width = min(self.base_width(unit.source.shape[1]), *X.shape)
+            unit.directions = leading_directions(X - unit.mean, weights, width)
         width, V = self.base_width(unit.source.shape[1]), unit.directions[1]
         B = half_whitened(*unit.directions) if share else completed(V, min(width, len(V)))
         return BaseMap(unit.mean, padded(B, width))
