@@ -239,14 +239,14 @@ class SimilarityLearner(SimilarityModel):
             base = factory.base_map(unit, setting.share)
         head = setting.head(learned)
         self.projection_, self.offset_ = regression.unfolded(learned.L)
-        self.landmarks_, self.gamma_ = regression.features.landmarks, regression.features.gamma
+        self.landmarks_, self.gamma_ = dense(regression.features.landmarks), regression.features.gamma
         self.class_means_ = None if head.means is None else np.ascontiguousarray(head.means)
         self.base_, self.base_centre_ = base.B, base.centre
         self.head_ = {name: value for name, value in vars(head).items() if name != "means"}
         self.reduction_ = unit.reduction
         self.shift_, self.factor_, self.roots_ = unit.scaling.shift, unit.scaling.factor, unit.scaling.roots
         self.known_codes_ = codes
-        is_landmark = regression.features.landmarks is not None and len(regression.features.landmarks) == rows.n_rows
+        is_landmark = self.landmarks_ is not None and len(self.landmarks_) == rows.n_rows
         self.known_rows_ = places if is_landmark else known.astype(np.float16)
         for name in GATE:
             self.__dict__.pop(name, None)

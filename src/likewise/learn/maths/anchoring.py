@@ -93,7 +93,7 @@ class AnchoredRegression:
 
     def unfolded(self, L: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         """Projection and offset of the features themselves."""
-        return self.basis.V @ L, self.basis.offset @ L
+        return self.basis.unfolded(L), self.basis.offset @ L
 
     def clamp_gradient(self, L: np.ndarray, trust: float) -> np.ndarray:
         """FᵀΔ, by how much the clamp wants the images moved, summed with the rows; see `ClampGradient`."""
@@ -146,7 +146,7 @@ def anchored_regression(
     engine, pending = (unit.engine, unit.pending) if held is None else (held, None)
     left = features if held is None else Features()  # to be computed in each pass
     basis, totals = _basis(engine, pending, left, unit.size, features.metric())
-    coordinates = Coordinates(pending, left, replace(basis, V=basis.V.astype(engine.dtype)))
+    coordinates = Coordinates(pending, left, basis.astype(engine.dtype))
     rows = engine.mapped(coordinates)
     if rows is None:
         regression = AnchoredRegression(unit, features, basis, totals, engine, coordinates)

@@ -25,6 +25,7 @@ from likewise.learn.maths.kernels import (
     Features,
     FeatureSums,
     UnitRows,
+    compact,
     completed,
     padded,
     sample,
@@ -33,7 +34,7 @@ from likewise.learn.maths.kernels import (
 from likewise.learn.maths.labels import class_sums, class_target
 from likewise.learn.maths.scatter import factor_raised, half_whitened, leading_directions, raised_ridge, upper_factor
 from likewise.learn.maths.setting import LearnedMap, OutputHead, Regression, Setting
-from likewise.utils.arrays import Array, dense
+from likewise.utils.arrays import Array
 
 MOST_BYTES = 10**9  # for the kernel, by default
 ENOUGH_ROWS = 1_500  # for leading directions: more change nothing
@@ -44,9 +45,9 @@ class ExactKernel:
 
     def __init__(self, unit: UnitRows, gamma: float, dtype: DTypeLike | None = None, memory: int = MOST_BYTES) -> None:
         engine = unit.engine
-        rows = np.asarray(dense(engine.rows(slice(None))))
+        rows = compact(engine.rows(slice(None)))
         self.unit, self.features, self.memory = unit, Features(rows, unit.gamma(gamma)), memory
-        self.weights = np.ones(len(rows)) if engine.weights is None else engine.weights
+        self.weights = np.ones(rows.shape[0]) if engine.weights is None else engine.weights
         self.P = class_target(unit.size)[engine.codes]
         self._K, self.mean, self.mean_diagonal = self._centred(dtype or rows.dtype)
 
@@ -227,15 +228,18 @@ class RegressionFactory:
         close. Where the base part is all there is, it is the plain cosine. Learned from some rows, once. Its width is
         always the same.
         """
-        if unit.directions is None:
-            some = sample(unit.engine, ENOUGH_ROWS, np.random.default_rng(self.seed))[0]
-            weights = np.ones(some.X.shape[0]) if some.row_weights is None else some.row_weights
-            X = np.asarray(dense(scaled(unit.pending, some.X)))
-            width = min(self.base_width(unit.source.shape[1]), *X.shape)
-            unit.directions = leading_directions(X - unit.mean, weights, width)
-        width, V = self.base_width(unit.source.shape[1]), unit.directions[1]
-        B = half_whitened(*unit.directions) if share else completed(V, min(width, len(V)))
-        return BaseMap(unit.mean, padded(B, width))
+        half = bool(share)
+        if half not in unit.base_maps:
+            width = self.base_width(unit.source.shape[1])
+            if unit.directions is None:
+                some = sample(unit.engine, ENOUGH_ROWS, np.random.default_rng(self.seed))[0]
+                weights = np.ones(some.X.shape[0]) if some.row_weights is None else some.row_weights
+                rows = compact(scaled(unit.pending, some.X))
+                unit.directions = leading_directions(rows, weights, min(width, *rows.shape), unit.mean)
+            V = unit.directions[1]
+            B = half_whitened(*unit.directions) if half else completed(V, min(width, len(V)))
+            unit.base_maps[half] = BaseMap(unit.mean, padded(B, width))
+        return unit.base_maps[half]
 
     def base_width(self, d: int) -> int:
         """Columns of the base part of rows of d columns; standardised rows have one more."""

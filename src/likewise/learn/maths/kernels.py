@@ -2,19 +2,20 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import ClassVar, cast
 
 import numpy as np
 import scipy.linalg
 import scipy.sparse as sp
+from numpy.typing import DTypeLike
 from sklearn.utils import gen_batches
 
 from likewise.errors import LikewiseError
 from likewise.learn.maths.engine import Engine, EngineInMemory, RowBlock
 from likewise.learn.maths.labels import class_sums, draw_landmarks, sample_rows
-from likewise.learn.maths.scatter import add_gram, check_room, fixed_signs, mirrored, reduced_rows
+from likewise.learn.maths.scatter import EXACT_WIDTH, add_gram, check_room, fixed_signs, mirrored, reduced_rows
 from likewise.utils.arrays import Array, dense, is_foreign, like, minus, namespace, to_host, unit_rows, wide
 from likewise.utils.onnx_graph import Graph
 
@@ -102,13 +103,15 @@ class Features:
 
     def width(self, d: int) -> int:
         """Number of features of rows of d columns."""
-        return d if self.landmarks is None else len(self.landmarks)
+        return d if self.landmarks is None else int(self.landmarks.shape[0])
 
     def __call__(self, X: Array) -> Array:
         """Features of unit rows, (n, q); sparse rows stay sparse where there is no kernel."""
         if self.landmarks is None:
             return X
         if sp.issparse(X):
+            if sp.issparse(self.landmarks):
+                return self._of_sparse(X)
             landmarks = like(self.landmarks, X)
             return _rbf(X @ landmarks.T, squared_lengths(X), squared_lengths(landmarks), self.gamma)
         held = not is_foreign(X) and X.dtype == self.landmarks.dtype
@@ -117,6 +120,12 @@ class Features:
             landmarks if X is self.landmarks else minus(X, centre)
         )  # one array times its own transpose is half the work
         return _rbf(rows @ landmarks.T, squared_lengths(rows), squares, self.gamma)
+
+    def _of_sparse(self, X: Array) -> np.ndarray:
+        """The kernel with sparse landmarks, in double precision: there is no centre to take off."""
+        rows, landmarks = wide(X), wide(self.landmarks)
+        K = _rbf(dense(rows @ landmarks.T), squared_lengths(rows), squared_lengths(landmarks), self.gamma)
+        return np.asarray(K, dtype=X.dtype)
 
     def blockwise(self, X: np.ndarray, A: np.ndarray | None = None) -> np.ndarray:
         """Features of unit rows in memory, or their product with A, in blocks that stay in a core's cache."""
@@ -139,6 +148,11 @@ class Features:
     def write_onnx(self, graph: Graph, x: str) -> str:
         """The same in an ONNX graph."""
         return graph.kernel(x, self.landmarks, self.gamma)
+
+
+def compact(X: Array) -> Array:
+    """Rows as an array, but sparse rows of many columns as they are: their inner products are cheap."""
+    return X if sp.issparse(X) and X.shape[1] > EXACT_WIDTH else np.asarray(dense(X))
 
 
 def _about_centre(landmarks: Array) -> tuple[Array, Array, Array]:
@@ -203,8 +217,8 @@ class BaseMap:
 
     def __call__(self, X: Array) -> np.ndarray:
         """Unit rows to rows of length one."""
-        rows = np.asarray(dense(X) - self.centre.astype(X.dtype), dtype=X.dtype)
-        return np.asarray(unit_rows(rows @ self.B.astype(X.dtype)))
+        centre, B = self.centre.astype(X.dtype, copy=False), self.B.astype(X.dtype, copy=False)
+        return np.asarray(unit_rows(X @ B - centre @ B if sp.issparse(X) else (X - centre) @ B))
 
     def write_onnx(self, graph: Graph, x: str) -> str:
         """The same in an ONNX graph."""
@@ -219,17 +233,30 @@ class BaseMap:
 class Basis:
     """Eigenvectors V of the centred Gram matrix of some features: F = features V - offset has FᵀF = diag(g).
 
-    `unit` is the mean eigenvalue, the unit of a ridge.
+    `unit` is the mean eigenvalue, the unit of a ridge. With sparse `rows` the eigenvectors are rowsᵀ V, which as an
+    array would be as large as dense rows.
     """
 
     V: Array
     g: np.ndarray
     offset: Array
     unit: float
+    rows: Array = None
 
     def __call__(self, features: Array) -> Array:
         """F, in the precision of the features."""
+        if self.rows is not None:  # V is long where g is small: in double precision
+            products = dense(wide(features) @ self.rows.T)
+            return np.asarray(products @ self.V - self.offset, dtype=features.dtype)
         return features @ like(self.V, features) - like(self.offset, features)
+
+    def astype(self, dtype: DTypeLike) -> Basis:
+        """The same for features of another precision."""
+        return self if self.rows is not None else replace(self, V=self.V.astype(dtype))
+
+    def unfolded(self, L: np.ndarray) -> np.ndarray:
+        """A map of F as a map of the features."""
+        return np.asarray(self.V @ L if self.rows is None else self.rows.T @ (self.V @ L))
 
 
 def dual_basis(features: Array, weights: np.ndarray | None) -> Basis:
@@ -238,10 +265,23 @@ def dual_basis(features: Array, weights: np.ndarray | None) -> Basis:
     check_room(n, (n, q))
     w = np.ones(n) if weights is None else weights
     mean = np.asarray(w @ features, dtype=np.float64) / w.sum()
+    if sp.issparse(compact(features)):
+        return _sparse_dual_basis(wide(features), w, mean)
     rows = (dense(features).astype(np.float64) - mean) * np.sqrt(w)[:, None]
     values, U = scipy.linalg.eigh(rows @ rows.T, driver="evd", overwrite_a=True, check_finite=False)
     g = np.maximum(values[::-1], 0.0)
     return _significant(rows.T @ U[:, ::-1] / np.sqrt(np.maximum(g, np.finfo(float).tiny)), g, mean, q)
+
+
+def _sparse_dual_basis(rows: Array, w: np.ndarray, mean: np.ndarray) -> Basis:
+    """The same from the inner products of sparse rows: V has the coefficients of the rows, whose sums are zero."""
+    along, root = rows @ mean, np.sqrt(w)
+    G = dense(rows @ rows.T) - along
+    G -= (along - mean @ mean)[:, None]
+    values, U = scipy.linalg.eigh(G * root * root[:, None], driver="evd", overwrite_a=True, check_finite=False)
+    g = np.maximum(values[::-1], 0.0)
+    V = root[:, None] * U[:, ::-1] / np.sqrt(np.maximum(g, np.finfo(float).tiny))
+    return replace(_significant(V, g, along, rows.shape[1]), rows=rows)
 
 
 def gram_basis(G: np.ndarray, mean: np.ndarray, total: float, metric: np.ndarray | None) -> Basis:
@@ -325,9 +365,8 @@ class UnitRows:
     def __init__(self, engine: Engine, scaling: Scaling = UNIT, width: int | None = None) -> None:
         self.source = self.engine = cast(EngineInMemory, engine)
         self.width, self.scaling = width, scaling
-        self.directions: tuple[np.ndarray, np.ndarray] | None = (
-            None  # leading ones, computed by the first who needs them
-        )
+        self.directions: tuple[np.ndarray, np.ndarray] | None = None  # leading ones, for the first who needs them
+        self.base_maps: dict[bool, BaseMap] = {}  # as they are, and half whitened
         self.reduction, self.pending = None, None
         held = engine.mapped(scaling)
         if held is None:
@@ -367,6 +406,7 @@ class UnitRows:
         """Some of the rows, by their numbers; for rows in memory."""
         part = object.__new__(UnitRows)
         part.scaling, part.reduction, part.pending, part.directions = self.scaling, self.reduction, None, None
+        part.base_maps = {}
         part.engine = self.engine.select(rows)
         part.size = np.bincount(part.engine.codes, part.engine.weights, minlength=self.n_classes).astype(float)
         part._measure()
@@ -390,8 +430,8 @@ class UnitRows:
         if not gamma:
             return Features()
         places = sample_rows(self.engine.shape[0], size, rng)
-        landmarks = dense(scaled(self.pending, rows_at(self.engine, places)))
-        return Features(np.asarray(landmarks), self.gamma(gamma))
+        landmarks = compact(scaled(self.pending, rows_at(self.engine, places)))
+        return Features(landmarks, self.gamma(gamma))
 
 
 @dataclass(frozen=True)

@@ -182,27 +182,39 @@ def factor_raised(A: np.ndarray, ridge: float) -> tuple[np.ndarray, float]:
 # -- Leading directions -----------------------------------------------------------------------------------------------
 
 
-def leading_directions(X: Array, weights: np.ndarray | None, width: int) -> tuple[np.ndarray, np.ndarray]:
+def leading_directions(
+    X: Array, weights: np.ndarray | None, width: int, centre: np.ndarray | None = None
+) -> tuple[np.ndarray, np.ndarray]:
     """Largest eigenvalues of XᵀX and an orthonormal V (d, width) in float32 or X's precision, largest first.
 
     Of dense rows with few columns they are those of the Gram matrix. Else subspace iteration V ← orth(XᵀX V) from a
     Gaussian start, a tenth wider than asked for, then Rayleigh-Ritz: X V has exactly the Gram matrix diag(values), so
     whatever is computed in these directions is exact in them; only their choice is approximate. Weights count as
-    repetition of rows.
+    repetition of rows. With a `centre` they are those of the rows less it, which sparse rows take off their products.
     """
+    if centre is not None and not sp.issparse(X):
+        X, centre = X - centre, None
     if not sp.issparse(X) and X.shape[1] <= EXACT_DIRECTIONS:
         values, V = decomposed(gram(X, weights))
         return values[:width], V[:, :width].astype(X.dtype)
+    n, d = X.shape
+    root = np.ones(n, X.dtype) if weights is None else np.sqrt(weights).astype(X.dtype)
     X = weighted(X, weights)
     transposed = X.T.tocsr() if sp.issparse(X) else X.T
-    n, d = X.shape
+
+    def images(V: np.ndarray) -> np.ndarray:
+        return product(X, V) if centre is None else product(X, V) - np.outer(root, centre @ V)
+
+    def sums(U: np.ndarray) -> np.ndarray:
+        return product(transposed, U) if centre is None else product(transposed, U) - np.outer(centre, root @ U)
+
     wider = min(width + max(10, width // 10), n, d)
     V = np.random.default_rng(_SEED).standard_normal((d, wider), dtype=np.float32).astype(X.dtype)
     for _ in range(_POWER):
-        V = _orthonormal(product(transposed, product(X, V)))
+        V = _orthonormal(sums(images(V)))
     # Twice is enough for orthogonality to rounding; a column that is short the second time was rounding the first.
     V = _orthonormal(V, float(np.finfo(V.dtype).eps) ** 0.5)
-    values, E = _eigenvectors(product(X, V))
+    values, E = _eigenvectors(images(V))
     return values[:width], product(V, E[:, :width].astype(V.dtype))
 
 
