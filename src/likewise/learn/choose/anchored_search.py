@@ -23,10 +23,10 @@ from likewise.learn.choose.search import CVResults, Search, Split, each_score, m
 from likewise.learn.engines.memory import MemoryEngine
 from likewise.learn.maths.engine import Engine, EngineInMemory
 from likewise.learn.maths.kernel_ridge import RegressionFactory
-from likewise.learn.maths.kernels import Scaling, UnitRows, scaling_of
+from likewise.learn.maths.kernels import Scaling, UnitRows, compact, scaling_of
 from likewise.learn.maths.labels import draw_landmarks
 from likewise.learn.maths.setting import SCALINGS, LearnedMap, Setting, joined
-from likewise.utils.arrays import dense, unit_rows
+from likewise.utils.arrays import unit_rows
 from likewise.utils.threads import ordered_map, single_threaded_blas
 
 GAMMAS = {"auto": (0.0, 2.0, 1.0, 4.0), "linear": (0.0,), "rbf": (2.0, 1.0, 4.0)}  # of a kernel at full resolution
@@ -109,8 +109,8 @@ class MapSearch(Search[Setting, "_Fold"]):
     ) -> None:
         self.unit, self.splits, self.factory = unit, splits, factory
         self.rows = round(float(np.mean([len(split.train) for split in splits])))  # that each split learns from
-        self._gamma, self._folds = -1.0, list[_Fold]()
-        super().__init__(_Fold.score, self._folds, results, self._described, on_score)
+        self._prepared = dict[float, list[_Fold]]()
+        super().__init__(_Fold.score, [], results, self._described, on_score)
 
     def _described(self, setting: Setting) -> dict[str, Any]:
         return {**asdict(setting), "rows": self.rows}
@@ -153,12 +153,11 @@ class MapSearch(Search[Setting, "_Fold"]):
         return MapSearch(self.unit, self.splits, factory, CVResults(), self.on_score)
 
     def _at(self, gamma: float) -> list[_Fold]:
-        """The splits prepared for a γ; those of one are kept."""
-        if gamma != self._gamma:
-            self._folds = []
-            self._folds = [_Fold(self.unit, split, self.factory, gamma) for split in self.splits]
-            self._gamma = gamma
-        return self._folds
+        """The splits prepared for a γ; those of the linear map and of one kernel are kept."""
+        if gamma not in self._prepared:
+            self._prepared = {0.0: self._prepared[0.0]} if 0.0 in self._prepared else {}  # before more is allocated
+            self._prepared[gamma] = [_Fold(self.unit, split, self.factory, gamma) for split in self.splits]
+        return self._prepared[gamma]
 
 
 class _Fold:
@@ -496,11 +495,11 @@ def raw_precisions(unit: UnitRows, splits: list[Split]) -> list[np.ndarray]:
     X, all_codes = unit.engine.X if sp.issparse(unit.source.X) else unit.source.X, unit.engine.row_codes
     scores = []
     for split in splits:
-        held, codes = unit_rows(dense(X[split.held])), all_codes[split.held]
+        held, codes = unit_rows(compact(X[split.held])), all_codes[split.held]
         alone = np.isin(all_codes[split.train], codes[np.bincount(codes)[codes] == 1])
         others = split.train[alone]  # those that rows alone in their class have to find, and as many more
         more = np.linspace(0, len(split.train) - 1, min(2 * len(others), len(split.train))).astype(int)
         others = np.union1d(others, split.train[more])  # spread over the classes, by which rows are sorted
-        rows = unit_rows(dense(X[others])) if len(others) else held[:0]
+        rows = unit_rows(compact(X[others])) if len(others) else held[:0]
         scores.append(each_score(held, codes, rows, all_codes[others]))
     return scores
