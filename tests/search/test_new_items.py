@@ -115,10 +115,12 @@ def test_unlabelled_rows_of_a_fit_are_its_gallery(half, index):
     model, G, _, labelled, _ = half
     X, y = np.vstack([labelled, G]), np.concatenate([half[4], np.full(len(G), -1)])
     with warnings.catch_warnings():
-        warnings.simplefilter("ignore")
+        warnings.simplefilter("error")
         fitted = SimilarityLearner(scaling="unit", random_state=0).fit(X, y)
     assert fitted.taught_share == pytest.approx(index.model.taught_share, abs=0.02)
     assert fitted.closed.identity == model.identity
+    with pytest.warns(UserWarning, match="y: 40 of 455 rows have no label and are left out"):
+        SimilarityLearner(settings=model.setting_).fit(X[: len(labelled) + 40], y[: len(labelled) + 40])
 
 
 def test_a_gallery_of_new_classes_alone_is_not_taken_for_another_source(half):

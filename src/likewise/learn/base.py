@@ -158,13 +158,14 @@ class SimilarityModel(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEst
 
         return load_model(path, subclass, cls.__name__)
 
-    def _open(self, X: Any, y: Any = None, sample_weight: Any = None) -> Rows:
+    def _open(self, X: Any, y: Any = None, sample_weight: Any = None, fewest_used: float = np.inf) -> Rows:
         """Labelled rows on an engine, from all that `open_rows` takes, or opened before.
 
-        Sets `n_features_in_` and, for a data frame, `feature_names_in_`.
+        Sets `n_features_in_` and, for a data frame, `feature_names_in_`. `fewest_used` is the number of rows without a
+        label from which on they are used, not left out.
         """
         if not isinstance(X, Rows) and where(X) == "memory":
-            rows = memory_rows(*self._validated_for_fit(X, y), sample_weight)
+            rows = memory_rows(*self._validated_for_fit(X, y), sample_weight, fewest_used=fewest_used)
             self._remember(rows)
             return rows
         if isinstance(X, Rows) and (y is not None or sample_weight is not None):

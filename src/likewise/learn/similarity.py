@@ -189,7 +189,7 @@ class SimilarityLearner(SimilarityModel):
         """Wide arrays of other libraries are learned in NumPy: their inner products are fewer than a Gram matrix."""
         if is_foreign(X) and (whitening_width or X.ndim != 2 or X.shape[0] < X.shape[1]):
             X, y, sample_weight = to_host(X), to_host(y), to_host(sample_weight)
-        opened = self._open(X, y, sample_weight)
+        opened = self._open(X, y, sample_weight, np.inf if (self.settings or {}).get("share") == 0 else FEWEST_ROWS)
         if whitening_width is not None and opened.where != "memory":
             raise LikewiseError(f"X is {type(X).__name__}: whitening_width is for arrays in memory")
         X_held = cast(EngineInMemory, opened.engine).X if opened.engine.in_memory else None

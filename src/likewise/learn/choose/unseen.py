@@ -27,6 +27,7 @@ FIRST_SHRINK = SHRINK[1::2]  # the others are tried if they are next to the best
 SPREAD = (0.3, 1.0, 3.0, 10.0)
 POWER = (0.25, 0.5, 0.75)
 MOST_HELD = 700  # more held-out rows cost time and change no choice
+OTHERS = 3  # one of so many rows of the other classes is held out with them
 FEWEST_CLASSES = 4
 MOST_KNOWN = 3_000  # rows that a base part is learned from
 
@@ -67,7 +68,7 @@ def choose_shrinkage_map(
         return Choice(asdict(replace(plain, **fixed)), 0, results)
     search = ShrinkageSearch(unit, splits, results, on_score)
     best = _best(search, fixed)
-    n_held = len(np.unique(np.concatenate([split.held for split in splits])))
+    n_held = len(np.unique(np.concatenate([s.held[f.is_new] for s, f in zip(splits, search.folds, strict=True)])))
     held_out: dict[str, Any] = {"rows": n_held}
     for name, one in (("mAP", best), ("raw", plain)):
         interval = mean_interval(search.average_precisions(one), [split.held for split in splits])
@@ -96,14 +97,19 @@ def _best(search: ShrinkageSearch, fixed: dict[str, Any]) -> ShrinkageMap:
 
 
 def _splits(unit: UnitRows, rng: np.random.Generator) -> list[Split]:
-    """Splits by class whose held-out rows have something to find; none where classes are too few."""
+    """Splits by class whose held-out rows have something to find; none where classes are too few.
+
+    Rows of the classes that are learned from are held out too: a gallery has both, and new items must not be closer to
+    them than to each other.
+    """
     if unit.n_classes < FEWEST_CLASSES:
         return []
     codes, splits = unit.engine.row_codes, []
     for split in class_splits(codes, rng, repeats=2 if unit.n_classes > 20 else 4):
-        held = np.sort(rng.permutation(split.held)[:MOST_HELD])
+        held, train = rng.permutation(split.held)[:MOST_HELD], rng.permutation(split.train)
+        n_others = min(len(train) // OTHERS, MOST_HELD)
         if np.bincount(codes[held]).max() > 1:
-            splits.append(Split(split.train, held))
+            splits.append(Split(np.sort(train[n_others:]), np.sort(np.concatenate([held, train[:n_others]]))))
     return splits
 
 
@@ -124,7 +130,7 @@ class ShrinkageSearch(Search[ShrinkageMap, "_ClassFold"]):
             yield scores, time.perf_counter() - began
 
     def average_precisions(self, candidate: ShrinkageMap) -> list[np.ndarray]:
-        """For each split the average precision of every held-out row, nan where there is nothing to find."""
+        """For each split the average precision of every held-out row of a new class, nan for others and lone ones."""
         return [fold.average_precisions(candidate) for fold in self.folds]
 
     def calibration(self, candidate: ShrinkageMap) -> Calibration | None:
@@ -146,7 +152,9 @@ class _ClassFold:
         rows = np.vstack([held, scatter.B])
         along = rows @ scatter.V
         self.along, self.outside = along.astype(held.dtype), (rows @ rows.T - along @ along.T).astype(held.dtype)
-        self.relevance = LabelRelevance.by_label(unit.engine.row_codes[split.held], None)
+        codes = unit.engine.row_codes
+        self.relevance = LabelRelevance.by_label(codes[split.held], None)
+        self.is_new = ~np.isin(codes[split.held], codes[split.train])
         self.whitened = lru_cache(maxsize=1)(self._whitened)
 
     def _whitened(self, shrink: float) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
@@ -161,17 +169,19 @@ class _ClassFold:
         return mean_of_found(self.average_precisions(candidate))
 
     def average_precisions(self, candidate: ShrinkageMap) -> np.ndarray:
-        """Average precision of each held-out row, nan where there is nothing to find."""
+        """Average precision of each held-out row of a new class; nan for others, and where there is nothing to find."""
         S, length = self._products(candidate)
         problem, values = _Scored(S / length, S, self.relevance), np.full(len(S), np.nan)
-        values[problem.queries] = measured(problem, {"mAP": whole}, problem.queries)["mAP"]
+        queries = problem.queries[self.is_new[problem.queries]]
+        values[queries] = measured(problem, {"mAP": whole}, queries)["mAP"]
         return values
 
     def pairs(self, candidate: ShrinkageMap) -> dict[int, ScoredPairs]:
-        """Cosines of the held-out rows."""
+        """Cosines of the held-out rows of new classes with all held-out rows."""
         S, length = self._products(candidate)
         C, code = S / length / length[:, None], self.relevance.code
-        return {0: ScoredPairs(C, code[:, None] == code, ~np.eye(len(code), dtype=bool))}
+        others = ~np.eye(len(code), dtype=bool)
+        return {0: ScoredPairs(*(pairs[self.is_new] for pairs in (C, code[:, None] == code, others)))}
 
     def _products(self, candidate: ShrinkageMap) -> tuple[np.ndarray, np.ndarray]:
         """Inner products of the mapped held-out rows, and their lengths."""

@@ -20,7 +20,7 @@ from likewise.rows.sources import NpyFile, spooled
 from likewise.rows.store import FeatureStore, is_store, read_rows
 from likewise.rows.table import Table, tidy_labels
 from likewise.utils.arrays import check_magnitude, is_foreign, to_host
-from likewise.utils.validation import NUMERIC_ROWS, check_X_y, feature_names
+from likewise.utils.validation import NUMERIC_ROWS, check_X_y, feature_names, is_missing
 
 Labels = tuple[np.ndarray, np.ndarray, np.ndarray | None]
 """Distinct labels sorted, the class of each row, and weights or None."""
@@ -123,9 +123,14 @@ def open_rows(
     return replace(rows, memory_limit=limit, checkpoint=None if checkpoint is None else Path(checkpoint))
 
 
-def memory_rows(X: Any, y: Any, sample_weight: Any, names: np.ndarray | None = None) -> Rows:
-    """Rows that scikit-learn has checked; those without a label or with weight zero count as absent."""
-    classes, codes = encode_labels(y)
+def memory_rows(
+    X: Any, y: Any, sample_weight: Any, names: np.ndarray | None = None, fewest_used: float = np.inf
+) -> Rows:
+    """Rows that scikit-learn has checked; those without a label or with weight zero count as absent.
+
+    A warning says how many have no label, unless the caller uses so many.
+    """
+    classes, codes = encode_labels(y, leaves_out=is_missing(np.ravel(y)).sum() < fewest_used)
     weights = row_weights(sample_weight, X, codes)
     order = np.argsort(codes, kind="stable")[(codes < 0).sum() :]
     order = order if weights is None else order[weights[order] > 0]
