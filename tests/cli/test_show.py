@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 
 import likewise
+from likewise.search import Index
 
 
 @pytest.fixture
@@ -41,7 +42,8 @@ def test_an_index_shows_its_rows_and_its_model(run: Any, files: Path, model: Pat
     assert run("index", model, files / "test.csv", "-o", tmp_path / "t.index", "--neighbors", 0).exit_code == 0
     card = json.loads(run("show", tmp_path / "t.index", "--json").stdout)
     assert (card["kind"], card["items"], card["labelled"], card["neighbors"]) == ("index", 200, 200, 0)
-    assert card["model"] == likewise.load(model).card()
+    assert card["model"] == Index.load(tmp_path / "t.index").model.card()
+    assert card["model"]["held_out"] == likewise.load(model).card()["held_out"]
     assert card["model"]["id"] in run("show", tmp_path / "t.index").stdout
 
 

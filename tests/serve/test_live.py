@@ -76,12 +76,12 @@ def test_a_request_ends_on_the_version_it_began_with(
     old = client.app.state
     _replace(index_folder, 300)
     assert client.post("/api/reload").json()["items"] == 300
-    assert (old.retired, old.in_flight, old.teaching.job._thread.closed) == (True, 1, False)
+    assert (old.retired, old.in_flight, old.teaching.job._closed) == (True, 1, False)
     go_on.set()
     asking.join()
     assert answers[0]["total"] == N - 2
     assert client.post("/api/search", json={**SEARCH, "unlike": [{"row": 200}]}).json()["total"] == 298
-    assert (old.in_flight, old.teaching.job._thread.closed) == (0, True)
+    assert (old.in_flight, old.teaching.job._closed) == (0, True)
 
 
 def test_a_damaged_version_is_not_served_and_the_one_before_is(client: Any, index_folder: Path) -> None:

@@ -240,6 +240,7 @@ def choose_setting(
     """The setting that ranks held-out rows best; `n_rows` is how many rows there are, if these are some of them."""
     gammas = space.gammas(factory.n_landmarks is None)
     fixed = space.settings()
+    splits = [split for split in splits if abs(unit.engine.X[split.train]).max() > 0]  # rows of zeros teach nothing
     if not splits:
         setting = Setting(**fixed, gamma=gammas[0], share=space.fixed.get("share", 1.0))
         return Choice(asdict(setting), factory.seed, results)
