@@ -181,6 +181,7 @@ class Experiment(NamedTuple):
     inside: tuple[bool, ...]
     checks: Callable[[Cell, Mean], Iterator[Check]]
     learned: float = 0.5  # the share of the rows of each class that may be labelled
+    stored: tuple[str, ...] = ("mAP",)  # metrics whose tables are kept
 
 
 EXPERIMENTS = {
@@ -190,7 +191,7 @@ EXPERIMENTS = {
     ),
     "few-shot": Experiment(
         "Few labelled rows per class",
-        ("Caltech101, EfficientNet", "newsgroups"), (0.0, 0.5), (8, 16, 32), (False,), few_shot_checks, 0.6,
+        ("Caltech101, EfficientNet", "newsgroups"), (0.0, 0.5), (8, 16, 32), (False,), few_shot_checks, 0.6, ("mAP", "P@1"),
     ),
     "shifts": Experiment(
         "Labelled rows and gallery from different sources", tuple(SHIFTS), (0.0, 0.5), (0,), (False,), shift_checks
@@ -342,13 +343,14 @@ def table(figures: Figures, experiment: Experiment, metric: str, suffix: str) ->
 
 
 def write(figures: Figures, experiment: Experiment, name: str | None) -> None:
-    """Every table on the terminal; with a name, in docs/results."""
+    """Every table on the terminal; with a name, in docs/results those that are kept."""
     command = "python -m benchmarks " + shlex.join([Path(sys.argv[0]).stem, *sys.argv[1:]]).partition(" --store")[0]
     for metric, suffix in (("mAP", ""), ("mAP", SMOOTHED), ("P@1", ""), ("nDCG@10", "")):
         title = f"{experiment.about}{suffix}: {metric} × 100 of taught / new queries"
         file = f"{name}{'' if metric == 'mAP' else '-' + metric.replace('@', '')}{'-neighbours' if suffix else ''}"
         columns, rows = table(figures, experiment, metric, suffix)
-        show_table(title, command, columns, rows, file if name else None)
+        is_stored = name and (name.startswith("open-gallery") or (metric in experiment.stored and not suffix))
+        show_table(title, command, columns, rows, file if is_stored else None)
         if metric == "mAP":
             print(f"met: {sum(row[-1] == 'yes' for row in rows)} of {len(rows)}")
 
