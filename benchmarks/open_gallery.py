@@ -191,7 +191,8 @@ EXPERIMENTS = {
     ),
     "few-shot": Experiment(
         "Few labelled rows per class",
-        ("Caltech101, EfficientNet", "newsgroups"), (0.0, 0.5), (8, 16, 32), (False,), few_shot_checks, 0.6, ("mAP", "P@1"),
+        ("Caltech101, EfficientNet", "newsgroups"), (0.0, 0.5), (8, 16, 32), (False,), few_shot_checks, 0.6,
+        ("mAP", "P@1"),
     ),
     "shifts": Experiment(
         "Labelled rows and gallery from different sources", tuple(SHIFTS), (0.0, 0.5), (0,), (False,), shift_checks
