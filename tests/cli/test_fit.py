@@ -156,8 +156,8 @@ def test_wrong_options_get_a_sentence(run: Any, files: Path, tmp_path: Path, wor
 @pytest.mark.parametrize(
     ("values", "labels", "sentence"),
     [
-        ([[1.0, np.nan]] * 4, ["a", "b"] * 2, "4 of 4 rows have NaN or infinity (row 1, row 2, row 3, row 4); --drop-invalid leaves them out"),
-        ([[1.0, np.inf]] * 4, ["a", "b"] * 2, "4 of 4 rows have NaN or infinity (row 1, row 2, row 3, row 4); --drop-invalid"),
+        ([[1.0, np.nan]] * 4, ["a", "b"] * 2, "(row 1, row 2, row 3, row 4); --drop-invalid leaves them out"),
+        ([[1.0, np.inf]] * 4, ["a", "b"] * 2, "4 of 4 rows have NaN or infinity (row 1, row 2,"),
         ([[1.0, 2.0]] * 4, ["a"] * 4, "one class"),
         ([[1.0, 2.0]] * 4, ["a", "b", "c", "d"], "distinct"),
         ([[0.0, 0.0]] * 4, ["a", "b"] * 2, "zeros"),
