@@ -389,7 +389,8 @@ class Index(BaseIndex):
         `new_items` is for galleries that also hold items of classes that the model was not taught, which a map of the
         taught ones would rank worse than the raw cosine. "auto" compares the gallery with labelled rows; `index.model`
         is then a copy of the model that tells both kinds apart, and `index.taught_share` their share. 0 takes all
-        items for taught ones, and a number is the share of new ones.
+        items for taught ones, and a number is the share of new ones. Probabilities and cut-offs are those of rows held
+        out in `fit`: about right among taught items, and too sure, or not sure enough, among new ones.
         """
         parts = as_gallery(gallery, model.transform)
         model = model.for_gallery(parts.raw, new_items)

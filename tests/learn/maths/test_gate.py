@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from likewise.learn.maths.gate import Gate, learn_gate
+from likewise.learn.maths.gate import Gate, _limited, learn_gate
 from likewise.utils.arrays import unit_rows
 
 
@@ -65,3 +65,9 @@ def test_labelled_rows_that_are_all_the_same_have_a_gate():
     labelled = np.repeat(classes(1, 1, 0)[0], 20, axis=0)
     _, g = gate_of(labelled, np.arange(20) % 2, classes(10, 3, 1)[0])
     assert np.isfinite(g).all()
+
+
+def test_a_share_is_lowered_if_labelled_rows_are_told_apart_better_than_it_allows():
+    assert _limited(0.8, 0.6) == 0.8  # at most 0.6 with 20 % of new rows
+    assert _limited(0.8, 0.75) == pytest.approx(0.6)
+    assert _limited(1.0, 0.75) == 1.0

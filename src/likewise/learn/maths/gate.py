@@ -9,7 +9,8 @@ whatever else tells labelled rows from the others would be taken for newness.
 
 Half of the labelled rows have a ratio above 1 / π, π the share of gallery rows that are of taught classes: π is one by
 the median of r, and a row is of a taught class with probability g = min(1, π r). Labelled rows are seldom drawn as the
-gallery is: in two rounds each class of labelled rows gets the weight that it has in the gallery.
+gallery is: in two rounds each class of labelled rows gets the weight that it has in the gallery. With few labels π is
+too high: labelled rows are then told from the gallery's better than it allows, and it is lowered.
 
 Nothing is drawn at random: the same rows give the same gate.
 """
@@ -21,6 +22,7 @@ from dataclasses import dataclass
 import numpy as np
 import scipy.linalg
 from sklearn.linear_model import LogisticRegression
+from sklearn.metrics import roc_auc_score
 
 from likewise.learn.maths.kernels import Features, mean_square_distance
 from likewise.learn.maths.labels import class_target
@@ -43,6 +45,8 @@ CLASS_WEIGHTS = (0.1, 10.0)  # limits
 ELSEWHERE, LEAST_APPARENT = 2.0, 0.1
 FEW_LABELS = 500  # of fewer the logistic regression takes in less
 NOISE = 0.05  # a share of new rows that is not told from none
+SOME_NEW = 0.1
+SEPARATION = 1.25  # 1 to 1.25 of the largest with many labels, 1.3 to 3 with five of each class
 CAUTION = 4.0  # measured on newsgroups and Caltech101, at shares from 0 to .75
 _TINY = 1e-12
 
@@ -152,6 +156,8 @@ def learn_gate(labelled: np.ndarray, codes: np.ndarray, gallery: np.ndarray, giv
         r = np.exp(np.minimum(F @ coef + intercept, MOST_LOG_RATIO))
         share = given_share or min(1.0, 1.0 / max(_weighted_median(r[:n_labelled], weight), _TINY))
         known = np.minimum(1.0, share * r[n_labelled:])
+    auroc = float(roc_auc_score(is_labelled, r, sample_weight=w)) - (12 * n_labelled) ** -0.5  # one standard error
+    share = given_share or _limited(share, auroc)
     # Nothing is left out of what is searched: its numbers are brought to the level of those that were.
     G = K[n_labelled:]
     x = np.column_stack([_log_odds(G @ density[:, 0]), class_evidence(G @ classes, directions)[0]])
@@ -168,6 +174,16 @@ def learn_gate(labelled: np.ndarray, codes: np.ndarray, gallery: np.ndarray, giv
         share,
         apparent,
     )
+
+
+def _limited(share: float, auroc: float) -> float:
+    """The share, lowered if labelled rows are told from the gallery's better than it allows: few labels hide new rows.
+
+    Taught rows of a gallery are like the labelled ones, so the AUROC is at most 1 - share / 2. Where next to nothing is
+    new, more is taken for noise.
+    """
+    new = 1 - share
+    return share - min(1.0, new / SOME_NEW) * max(0.0, (2 * auroc - 1) / SEPARATION - new)
 
 
 def _ridge_by_folds(
