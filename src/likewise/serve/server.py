@@ -5,6 +5,7 @@ import errno
 import gc
 import json
 import logging
+import signal
 import socket
 import sys
 import threading
@@ -170,6 +171,8 @@ def serve(
         server = server_for(app, settings)
         gc.collect()
         gc.freeze()  # the index lives as long as the server: no collection has to walk through it
+        if hasattr(signal, "SIGHUP") and threading.current_thread() is threading.main_thread():
+            signal.signal(signal.SIGHUP, signal.SIG_IGN)  # until the event loop takes it
         ready(address(settings, port))
         if browser:
             opener = threading.Timer(0.5, webbrowser.open, [address(settings, port)])
