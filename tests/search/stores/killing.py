@@ -5,6 +5,8 @@ Drivers start threads, which do not survive a fork: each export imports its own.
 
 from __future__ import annotations
 
+import threading
+from itertools import count
 from multiprocessing.connection import Connection
 from pathlib import Path
 
@@ -13,11 +15,13 @@ from tests.processes import FORKED
 from likewise.search.index import Index
 from likewise.search.stores import export_to, open_store
 
+FURTHER = 4  # batches that an export may begin before the signal reaches it
+
 
 def killed_after(batches: int, index: Path, address: str, table: str) -> None:
     """Export in batches of ten rows, and kill -9 the export after so many of them."""
     here, there = FORKED.Pipe()
-    export = FORKED.Process(target=_export, args=(index, address, table, there))
+    export = FORKED.Process(target=_export, args=(index, address, table, there, batches + FURTHER))
     export.start()
     there.close()
     try:
@@ -28,12 +32,14 @@ def killed_after(batches: int, index: Path, address: str, table: str) -> None:
         export.join()
 
 
-def _export(index: Path, address: str, table: str, told: Connection) -> None:
+def _export(index: Path, address: str, table: str, told: Connection, most: int) -> None:
     with open_store(address, table) as store:
         type(store).batch = 10
-        upsert = type(store).upsert
+        upsert, begun = type(store).upsert, count(1)
 
         def telling(*given: object, **options: object) -> None:
+            if next(begun) > most:
+                threading.Event().wait()  # until it is killed
             upsert(*given, **options)  # type: ignore[arg-type]
             told.send(None)
 
