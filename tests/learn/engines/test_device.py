@@ -110,6 +110,7 @@ def test_blocks_and_not_the_data_set_come_to_the_host(monkeypatch: pytest.Monkey
     monkeypatch.setattr("likewise.learn.similarity.MOST_CHOOSING", 90)
     monkeypatch.setattr("likewise.learn.similarity.NOVELTY_ROWS", 90)
     monkeypatch.setattr("likewise.learn.similarity.MOST_ROWS", 90)
+    monkeypatch.setattr("likewise.learn.maths.kernel_ridge.ENOUGH_ROWS", 90)
     monkeypatch.setattr(array_api, "_BLOCK", 150)
     SimilarityLearner("linear", settings={"temperature": "auto", "share": 1.0, "n_anchors": 90}).fit(_torch(X), y)
     assert len(seen) > 20
