@@ -28,7 +28,7 @@ SPREAD = (0.3, 1.0, 3.0, 10.0)
 POWER = (0.25, 0.5, 0.75)
 MOST_HELD = 700  # more held-out rows cost time and change no choice
 OTHERS = 3  # one of so many rows of the other classes is held out with them
-FEWEST_CLASSES = 4
+FEWEST_CLASSES, FEWEST_ROWS = 4, 50  # fewer choose worse than the plain cosine ranks
 MOST_KNOWN = 3_000  # rows that a base part is learned from
 
 
@@ -97,14 +97,14 @@ def _best(search: ShrinkageSearch, fixed: dict[str, Any]) -> ShrinkageMap:
 
 
 def _splits(unit: UnitRows, rng: np.random.Generator) -> list[Split]:
-    """Splits by class whose held-out rows have something to find; none where classes are too few.
+    """Splits by class whose held-out rows have something to find; none where classes or rows are too few.
 
     Rows of the classes that are learned from are held out too: a gallery has both, and new items must not be closer to
     them than to each other.
     """
-    if unit.n_classes < FEWEST_CLASSES:
-        return []
     codes, splits = unit.engine.row_codes, []
+    if unit.n_classes < FEWEST_CLASSES or len(codes) < FEWEST_ROWS:
+        return []
     for split in class_splits(codes, rng, repeats=2 if unit.n_classes > 20 else 4):
         held, train = rng.permutation(split.held)[:MOST_HELD], rng.permutation(split.train)
         n_others = min(len(train) // OTHERS, MOST_HELD)
