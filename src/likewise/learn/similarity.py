@@ -238,7 +238,8 @@ class SimilarityLearner(SimilarityModel):
         else:
             base = factory.base_map(unit, setting.share)
         head = setting.head(learned)
-        self.projection_, self.offset_ = regression.unfolded(learned.L)
+        projection, self.offset_ = regression.unfolded(learned.L)
+        self.projection_ = np.ascontiguousarray(projection)  # as in a file: products round the same
         self.landmarks_, self.gamma_ = dense(regression.features.landmarks), regression.features.gamma
         self.class_means_ = None if head.means is None else np.ascontiguousarray(head.means)
         self.base_, self.base_centre_ = base.B, base.centre

@@ -414,10 +414,10 @@ def card_of(name: str, scored: Scored) -> ConceptCard:
     """The card of a concept."""
     trials, explicit = scored.trials, scored.explicit
     expected, evidence = None, scored.evidence(FEWEST_OF_A_KIND)
-    if evidence is not None:
-        first = np.sort(scored.scores[~scored.is_marked])[::-1][:N_PROMISED]
+    first = np.sort(scored.scores[~scored.is_marked])[::-1][:N_PROMISED]
+    if evidence is not None and len(first):
         p, n = float(evidence.probability(first).mean()), len(trials)
-        spread = 1.645 * float(np.sqrt(p * (1 - p) * (1 / max(1, len(first)) + 1 / n) + 0.25 / n**2))
+        spread = 1.645 * float(np.sqrt(p * (1 - p) * (1 / len(first) + 1 / n) + 0.25 / n**2))
         expected = Expected(p, max(0.0, p - spread), min(1.0, p + spread))
     is_counted = np.array([explicit is None or node in explicit or node.kind == "query" for node in scored.nodes])
     n_right = int((is_counted & scored.examples.right).sum())
