@@ -18,7 +18,7 @@ import numpy as np
 
 BLOCK = 50_000
 KINDS, GROUPS, INNER = 50, 2_000, 32
-LABELLED = 50  # one row in so many
+LABELLED = 50  # one row in this many
 
 
 def blocks(rows: int, width: int) -> Iterator[tuple[np.ndarray, np.ndarray]]:

@@ -22,7 +22,7 @@ from likewise.errors import LikewiseError
 
 MOST_SECONDS = 5  # of processor time for one file
 MOST_MEMORY = 1 << 30  # resident, of a whole process
-_AGAIN = 7  # exit code of a process that was told to stop
+_AGAIN = 7  # exit code of a process that was asked to stop
 _ADDRESS_SPACE = 4 << 30  # libraries map a good part of it without using it
 
 Files = dict[str, bytes]
@@ -53,7 +53,7 @@ class Outcome:
 
 
 def run(kind: Kind, numbers: range, seed: int, scratch: Path) -> Outcome:
-    """Damage and read the files of these numbers; a process that dies is told from the one that goes on after it."""
+    """Damage and read the files of these numbers; a process that dies is replaced by one that goes on after it."""
     sound = scratch / f"{kind.name}.sound"
     sound.mkdir()
     _made(kind, sound)
@@ -119,7 +119,7 @@ def _read_all(kind: Kind, files: Files, numbers: range, seed: int, folder: Path,
                 print(_one(kind, files, number, seed, folder), file=report)
             except Exception as error:
                 print(f"wrong\t0\t0\tthe test itself: {error!r}", file=report)
-            if _memory() > MOST_MEMORY:  # what a process took it never gives back: the next one starts anew
+            if _memory() > MOST_MEMORY:  # what a process took it never gives back: a new one starts
                 os._exit(_AGAIN)
 
 

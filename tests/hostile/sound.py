@@ -71,8 +71,8 @@ def read_every_model(folder: Path) -> None:
 
 def write_index(folder: Path, approximate: Any = False, n_neighbors: int = 2) -> None:
     items = {"id": [f"i{n}" for n in range(24)], "label": Y, "path": [f"p/{n}.png" for n in range(24)]}
-    beside = {"price": [None, *range(23)], "text": [f"text {n}" for n in range(24)], "sold": [True, False] * 12}
-    items |= {} if approximate else beside
+    columns = {"price": [None, *range(23)], "text": [f"text {n}" for n in range(24)], "sold": [True, False] * 12}
+    items |= {} if approximate else columns
     Index.build(Cosine(centre=True).fit(X), X, items, approximate=approximate, n_neighbors=n_neighbors).save(folder)
 
 

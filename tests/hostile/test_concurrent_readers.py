@@ -1,4 +1,4 @@
-"""Readers beside a writer: the old or the new, never a mix and never an error."""
+"""Readers next to a writer: the old or the new, never a mix and never an error."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ def scratch() -> Iterator[Path]:
         yield Path(folder)
 
 
-def beside(write: Callable[[int], object], read: Callable[[], Any], reads: int = 150, writes: int = 50) -> None:
+def next_to(write: Callable[[int], object], read: Callable[[], Any], reads: int = 150, writes: int = 50) -> None:
     """Read while a fork writes over and over, until both was done so often."""
     counted, count = os.pipe()
     os.set_blocking(counted, False)
@@ -84,7 +84,7 @@ def test_a_store_being_replaced_is_one_store_to_its_readers(scratch: Path) -> No
         assert (len(table.y) == table.X).all()
 
     write(0)
-    beside(write, read)
+    next_to(write, read)
 
 
 def test_rows_opened_before_a_replace_are_read_to_their_end(tmp_path: Path) -> None:
@@ -116,7 +116,7 @@ def test_an_index_being_replaced_is_one_index_to_its_readers(scratch: Path, appr
         assert index.search(index.raw[:1], k=2).ids.shape == (1, 2)
 
     write(0)
-    beside(write, read)
+    next_to(write, read)
 
 
 def test_an_extractor_is_found_after_its_index_was_replaced(tmp_path: Path) -> None:

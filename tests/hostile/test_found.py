@@ -1,4 +1,4 @@
-"""Single things that an adversary found, each with its own test; most of the rest are beside what they concern."""
+"""Single things that an adversary found, each with its own test; most of the rest are next to what they test."""
 
 from __future__ import annotations
 

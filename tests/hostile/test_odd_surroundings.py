@@ -64,18 +64,18 @@ def test_the_api_answers_for_byte_names(photos: Path) -> None:
 
 @pytest.mark.second
 def test_the_verbs_take_and_print_byte_names(photos: Path) -> None:
-    beside = str(photos)
+    base = str(photos)
     commands = [
-        ("features", photos, "-o", f"{beside}.features", "-e", "pixels"),
-        ("fit", f"{beside}.features", "-o", f"{beside}.likewise", "--method", "lda"),
-        ("compare", f"{beside}.features", "--methods", "cosine", "--no-unseen", "-o", f"{beside}.html"),
-        ("index", f"{beside}.likewise", f"{beside}.features", "-o", f"{beside}.index", "--export", f"{beside}.npz"),
-        ("search", f"{beside}.index", "--row", "1"),
+        ("features", photos, "-o", f"{base}.features", "-e", "pixels"),
+        ("fit", f"{base}.features", "-o", f"{base}.likewise", "--method", "lda"),
+        ("compare", f"{base}.features", "--methods", "cosine", "--no-unseen", "-o", f"{base}.html"),
+        ("index", f"{base}.likewise", f"{base}.features", "-o", f"{base}.index", "--export", f"{base}.npz"),
+        ("search", f"{base}.index", "--row", "1"),
     ]
     for command in commands:
         done = likewise(*command)
         assert done.returncode == 0, (command[0], done.stderr)
-    done = likewise("search", f"{beside}.index", "--row", "1", "--json")
+    done = likewise("search", f"{base}.index", "--row", "1", "--json")
     hit = json.loads(done.stdout.decode("utf-8"))[0]["results"][0]
     assert Path(hit["path"]).is_file()
 

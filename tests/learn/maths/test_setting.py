@@ -1,4 +1,4 @@
-"""Heads: the raw part beside the learned one, and where its directions come from."""
+"""Heads: the raw part next to the learned one, and where its directions come from."""
 
 from __future__ import annotations
 
