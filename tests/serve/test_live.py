@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 import threading
 import time
 import urllib.request
@@ -126,3 +127,21 @@ def test_uploads_survive_and_an_index_in_memory_has_no_versions(client: Any, ind
     assert client.post("/api/search", json={"like": [{"upload": name}], "k": 3}).status_code == 200
     with talking(create_app(Index.load(index_folder))) as other:
         assert other.post("/api/reload").json()["reloaded"] is False
+
+
+def test_another_index_in_the_place_of_the_folder_is_not_served_and_gets_no_label(
+    client: Any, index_folder: Path, made_index: Path
+) -> None:
+    version, label = _version(client), {"items": [1], "label": "cat"}
+    index_folder.rename(index_folder.with_name("unplugged"))
+    assert client.post("/api/labels", json=label).status_code == 422
+    assert not index_folder.exists()
+    shutil.copytree(made_index, index_folder)
+    _replace(index_folder, 300)
+    another = "is not the folder that was opened: another is in its place"
+    for path in ("/api/labels", "/api/reload"):
+        answer = client.post(path, json=label)
+        assert (answer.status_code, another in answer.json()["detail"]) == (422, True)
+    assert another in client.get("/api/status").json()["problem"]
+    assert (_items(client), _version(client)) == (N, version)
+    assert not (index_folder / "marks.sqlite").exists()

@@ -82,6 +82,7 @@ class Concepts:
         """Write a set as keywords into XMP sidecars, in the background; False if that is running."""
         undo = self.undo_list(concept.name)
         pictures = pictures_of(self.session.index, concept)
+        self.teaching.feedback.check_folder()  # the undo list is next to it
         return self._start(len(pictures), lambda: apply_keyword(pictures, concept.name, undo, self._advance))
 
     def take_back(self, label: str) -> bool:

@@ -83,6 +83,7 @@ class Live:
         A version that cannot be read raises, and is not tried again unless `again` is set; the one before is served.
         """
         async with self._lock:
+            self.app.state.teaching.feedback.check_folder()  # another index in its place is not a new version of it
             current = None if self.folder is None else INDEX.current(self.folder)
             if (
                 current is None

@@ -107,6 +107,7 @@ class Journal:
             other = Journal(Path(folder) / path.name)
             other.append([record.value for record in records])
             if records:
+                Path(f"{path}-journal").unlink(missing_ok=True)  # SQLite would apply it to the new file
                 atomic_write(path, other.path.read_bytes())
         return len(records)
 
