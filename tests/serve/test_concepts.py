@@ -117,6 +117,14 @@ def test_keywords_are_written_beside_the_pictures_and_taken_back(local: Any, fol
     assert local.post("/api/concepts/keywords/undo", json={"label": "digit 3"}).status_code == 404
 
 
+def test_no_keyword_is_written_when_the_undo_list_would_be_lost(local: Any, folder: Path) -> None:
+    concept = preview(local, label="digit 3", at_most_wrong=0.1)
+    folder.rename(folder.with_name("unplugged"))
+    answer = local.post("/api/concepts/keywords", json={"concept": concept["concept"], "label": "digit 3"})
+    assert (answer.status_code, "is gone; nothing was saved" in answer.json()["detail"]) == (422, True)
+    assert not list(folder.parent.rglob("*.xmp"))
+
+
 def test_others_write_no_keywords(folder: Path) -> None:
     for others in ({"proxies": ("127.0.0.1",)}, {"host": "0.0.0.0"}):
         app = create_app(load_index(folder), ServerSettings(**others, token="a long enough secret"), folder)

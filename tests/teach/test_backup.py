@@ -4,7 +4,10 @@ from __future__ import annotations
 
 import hashlib
 import json
+import os
 import shutil
+import signal
+import sqlite3
 import zipfile
 from collections.abc import Callable
 from pathlib import Path
@@ -13,6 +16,7 @@ from typing import Any
 import numpy as np
 import pytest
 from PIL import Image
+from tests.hostile.forks import in_a_fork
 
 from likewise.errors import FileFormatError, LikewiseError
 from likewise.pictures import Pixels, extract_folder
@@ -244,6 +248,31 @@ def test_marks_that_were_lost_come_back_in_their_order(home: Path, tmp_path: Pat
     before = said(index)
     back_up(index, tmp_path / "b.zip")
     (index / "marks.sqlite").unlink()
+    restore(tmp_path / "b.zip", index)
+    assert said(index) == before
+
+
+def test_what_a_killed_process_left_next_to_lost_marks_does_not_undo_a_backup(home: Path, tmp_path: Path) -> None:
+    index = home / "photos.index"
+    marks = index / "marks.sqlite"
+
+    def half_a_step() -> None:
+        connection = sqlite3.connect(marks, isolation_level=None)
+        connection.execute("PRAGMA cache_size = 1")  # pages are written before the end
+        connection.execute("BEGIN IMMEDIATE")
+        for number in range(1000, 1100):
+            connection.execute("INSERT INTO journal VALUES (?, ?, 0)", (number, "x" * 3000))
+        os.kill(os.getpid(), signal.SIGKILL)
+
+    shutil.copytree(home, tmp_path / "other")
+    for row in range(10):
+        Teacher(load_index(index), Feedback(index)).label([row], "since")
+    back_up(index, tmp_path / "b.zip")
+    before, index = said(index), tmp_path / "other" / "photos.index"
+    marks = index / "marks.sqlite"
+    assert in_a_fork(half_a_step).returncode == -signal.SIGKILL
+    assert (index / "marks.sqlite-journal").stat().st_size
+    marks.unlink()
     restore(tmp_path / "b.zip", index)
     assert said(index) == before
 

@@ -51,7 +51,7 @@ class Journal:
         self.path, self.timeout = Path(path), timeout
         self.identity = 0  # of the file that was read last: another number after it was replaced
         self._folder = _folder_id(self.path.parent)
-        self._busy: tuple[float, str] = (0.0, "")  # until when another process is not waited for again, and a sentence
+        self._busy: tuple[float, str] = (0.0, "")  # until when another process is not waited for again, and why
 
     def read(self, since: int = 0) -> list[Record]:
         """All records after a sequence number; if the file was replaced since it was read last, all records."""
@@ -160,7 +160,7 @@ class Journal:
         then = f"; {outcome}" if outcome else ""
         self.check_folder()
         if time.monotonic() < self._busy[0]:  # those who wait in a queue would wait one after the other
-            raise LikewiseError(self._busy[1])
+            raise LikewiseError(f"{self._busy[1]}{then}; try again")
         connection = None
         try:
             uri = f"{self.path.absolute().as_uri()}?mode={mode}"
@@ -180,9 +180,9 @@ class Journal:
                 ) from error
             if code == sqlite3.SQLITE_BUSY:
                 by = _lock_holder(self.path) or "another process"
-                text = f"{self.path} is being written by {by}, which does not end{then}; try again"
+                text = f"{self.path} is being written by {by}, which does not end"
                 self._busy = time.monotonic() + self.timeout / 2, text
-                raise LikewiseError(text) from error
+                raise LikewiseError(f"{text}{then}; try again") from error
             raise LikewiseError(f"{cannot}: {error}{then}") from error
         finally:
             if connection is not None:
