@@ -72,7 +72,7 @@ def test_labels_of_the_page_are_applied_and_read_as_labels_again(run: Any, libra
 
 def test_probabilities_are_shown_with_the_least_sure(run: Any, library: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     chosen = Concept("cats", np.array([0, 1, 2]), np.array([0.9, 0.2, 0.95]))
-    monkeypatch.setattr("likewise.cli.apply._chosen", lambda *asked: chosen)
+    monkeypatch.setattr("likewise.teach.concepts.labelled", lambda index, name: chosen)
     lines = run("apply", library, "cats").stdout.splitlines()
     assert lines[0] == "cats: 3 pictures, about 1 wrong; look at the least sure 3:"
     assert [line.rpartition("/")[2] for line in lines[1:]] == ["1.jpg", "0.jpg", "2.jpg"]

@@ -74,7 +74,10 @@ def test_a_database_is_filled_once_and_read_back(run: Any, folder: Path, tmp_pat
     ("words", "message"),
     [
         ([], "PLACE is missing; expected a file, postgresql://…"),
-        (["--to", "foo:bar"], "foo:bar is not a store; expected postgresql://…, qdrant:, lancedb: or milvus:"),
+        (
+            ["--to", "foo:bar"],
+            "foo:bar is not a store; expected postgresql://…, qdrant:PATH, lancedb:PATH or milvus:PATH",
+        ),
         (["--to", "a.xls"], "a.xls ends with .xls; expected .parquet, .arrow, .faiss, .npz or .onnx"),
         (
             ["--to", "postgresql://me:secret@127.0.0.1:9/db"],

@@ -13,7 +13,8 @@ from sklearn.preprocessing import normalize
 from tests.planted import planted
 
 from likewise import SLR, RelevanceLearner, load
-from likewise.cli.options import kind_of, load_rows, training_rows
+from likewise.cli.fit import training_rows
+from likewise.cli.options import kind_of, load_table
 from likewise.errors import LikewiseError
 from likewise.learn.engines import Rows
 from likewise.learn.model_file import read_tensors
@@ -32,25 +33,24 @@ def store(tmp_path: Path) -> str:
 
 
 def test_a_store_is_opened_on_disk_and_its_unlabelled_rows_are_noted(store: str, capsys: pytest.CaptureFixture) -> None:
-    table = load_rows(store)
-    assert table.names is None  # which take memory, and are not needed
-    rows = training_rows(SLR(), table, "1MB", None)
-    assert isinstance(rows.X, Rows)
-    assert (rows.X.where, rows.X.memory_limit, rows.shape, rows.n_classes) == ("disk", 1_000_000, (50, 5), 3)
-    assert set(rows.arguments) == {"X"}
+    table = load_table(store)
+    rows = training_rows(SLR(), table, "1MB")
+    (opened,) = rows.arguments.values()
+    assert isinstance(opened, Rows)
+    assert (opened.where, opened.memory_limit, rows.shape, rows.n_classes) == ("disk", 1_000_000, (50, 5), 3)
     assert "10 of 60 rows have no label and are left out" in capsys.readouterr().err
 
 
 def test_a_gaussian_sketch_has_its_rows_in_memory(store: str) -> None:
-    rows = training_rows(SLR(compress="gaussian", compress_size=20), load_rows(store), None, None)
-    assert rows.X.where == "memory"
+    rows = training_rows(SLR(compress="gaussian", compress_size=20), load_table(store))
+    assert rows.arguments["X"].where == "memory"
 
 
 def test_other_methods_get_arrays(store: str) -> None:
-    rows = training_rows(LDA(), load_rows(store), None, None)
-    assert (np.shape(rows.X), rows.y.shape, rows.n_classes) == ((50, 5), (50,), 3)
+    rows = training_rows(LDA(), load_table(store))
+    assert (*(np.shape(part) for part in rows.arguments.values()), rows.n_classes) == ((50, 5), (50,), 3)
     with pytest.raises(LikewiseError, match=r"--dask is for a \.npy file or a folder of features"):
-        training_rows(LDA(), load_rows(store), None, "tcp://127.0.0.1:1")
+        training_rows(LDA(), load_table(store), dask="tcp://127.0.0.1:1")
 
 
 @pytest.fixture

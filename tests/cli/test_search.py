@@ -75,7 +75,7 @@ def test_the_table_names_labels_and_paths(run: Any, photos: Path) -> None:
 
 def test_open_shows_the_sheet(run: Any, photos: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     opened: list[str] = []
-    monkeypatch.setattr("typer.launch", lambda path: opened.append(path) or 0)
+    monkeypatch.setattr("likewise.cli.search.launch", lambda path: opened.append(path) or 0)
     result = run("search", photos / "photos.index", "--row", 0, "--open")
     assert result.exit_code == 0, result.stderr
     assert Path(opened[0]).read_bytes().startswith(b"\x89PNG")

@@ -1,4 +1,4 @@
-"""The command line: a module per verb, or for two that belong together, which calls the public API only.
+"""The command line: a module per verb, or for some that belong together, which calls the public API only.
 
 A verb is a function of its name. Heavy imports go inside functions, so that `likewise --help` stays fast.
 """
@@ -19,33 +19,11 @@ __all__ = ["app", "main"]
 
 # In order of use, which is also their order in the help.
 VERBS = (
-    "demo",
-    "features",
-    "fit",
-    "evaluate",
-    "compare",
-    "index",
-    "search",
-    "serve",
-    "suggest",
-    "learn",
-    "concepts",
-    "apply",
-    "export",
-    "pull",
-    "show",
-    "check",
-    "backup",
-    "restore",
-    "doctor",
-    "paper",
-)
-_MODULES = {
-    "pull": "export",
-    "suggest": "learn",
-    "backup": "check",
-    "restore": "check",
-}  # where the module has another name than the verb
+    "demo", "features", "fit", "evaluate", "compare", "index", "search", "serve", "suggest", "learn", "concepts",
+    "apply", "export", "pull", "show", "check", "backup", "restore", "doctor", "paper",
+)  # fmt: skip
+# Where the module has another name than the verb.
+_MODULES = {"pull": "export", "suggest": "learn", "concepts": "learn", "backup": "check", "restore": "check"}
 
 _HELP = """Learn from examples what "similar" means, and rank by it.
 

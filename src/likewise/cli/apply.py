@@ -15,17 +15,15 @@ _LEAST_SURE = 20
 
 
 def apply(
-    index: Annotated[Path | None, Argument(metavar="INDEX", help="Index of pictures.", show_default=False)] = None,
-    label: Annotated[
-        str | None, Argument(metavar="LABEL", help="A label that its pictures have.", show_default=False)
-    ] = None,
+    index: Annotated[Path | None, Argument(metavar="INDEX", help="Index of pictures.")] = None,
+    label: Annotated[str | None, Argument(metavar="LABEL", help="A label that its pictures have.")] = None,
     at_most_wrong: AtMostWrong = None,
     xmp: Annotated[bool, Option("--xmp", help="Write the label as a keyword into XMP sidecars.")] = False,
-    csv: Annotated[Path | None, Option("--csv", metavar="FILE", help="Write a list of the pictures.")] = None,
+    csv: Annotated[Path | None, Option(metavar="FILE", help="Write a list of the pictures.")] = None,
     dry_run: Annotated[bool, Option("--dry-run", help="Say what would be written, and write nothing.")] = False,
-    undo: Annotated[Path | None, Option("--undo", metavar="LIST", help="Take back the writes in an undo list.")] = None,
+    undo: Annotated[Path | None, Option(metavar="LIST", help="Take back the writes in an undo list.")] = None,
     undo_list: Annotated[
-        Path | None, Option("--undo-list", metavar="FILE", help="Undo list of --xmp. [dim]Default: next to INDEX.[/]")
+        Path | None, Option(metavar="FILE", help="Undo list of --xmp. [dim]Default: next to INDEX.[/]")
     ] = None,
     root: Root = None,
     as_json: AsJson = False,
@@ -36,17 +34,12 @@ def apply(
     is written: the pictures are counted.
 
     --at-most-wrong 10% adds the pictures without a label that belong to it too, as far as no more of them are wrong on
-    average. It needs a calibrated index: one that was fitted by labels, or taught with at least 8 right and 8 wrong
-    marks. The least sure are listed; those that were marked wrong on the page, or have another label, are left out.
+    average; the least sure are listed. It needs a calibrated index: one that was fitted by labels, or taught with at
+    least 8 right and 8 wrong marks. Pictures marked wrong on the page, or with another label, are left out.
 
     --xmp adds the label to the sidecar of each picture ([bold]photo.jpg.xmp[/bold], or an existing
-    [bold]photo.xmp[/bold]), where digiKam, darktable, Immich and PhotoPrism read it. Pictures are never changed, and of
-    a sidecar only the keywords; one that cannot be read is left alone and counted. Lightroom reads sidecars of raw
-    files only.
-
-    What is about to be written is noted in an undo list first. Stopped or killed, the same command goes on where it
-    was; --undo LIST takes back exactly what was added: keywords that you had, and what other programs have changed
-    since, stay.
+    [bold]photo.xmp[/bold]). Pictures are never changed, and of a sidecar only the keywords; one that cannot be read is
+    left alone and counted. An undo list is written first: --undo LIST takes back exactly what was added.
 
     [bold]Examples[/bold]
 
@@ -64,9 +57,15 @@ def apply(
         return _take_back(undo, as_json)
     if index is None or label is None:
         raise LikewiseError("INDEX and LABEL are missing: likewise apply photos.index cat; or --undo LIST")
+    from likewise.teach import Feedback, Teacher
+    from likewise.teach.concepts import grown, labelled, pictures_of, to_csv
+
     check_writable(csv, index, option="--csv")
     loaded = open_index(index, root)
-    concept = _chosen(loaded, label, at_most_wrong)
+    if at_most_wrong is None:
+        concept = labelled(loaded, label)
+    else:
+        concept = grown(Teacher(loaded, Feedback(index)), label, share(at_most_wrong))
     wrong, unsure = concept.about_wrong, concept.least_sure(_LEAST_SURE).tolist()
     facts: dict[str, Any] = {
         "label": concept.name,
@@ -79,7 +78,6 @@ def apply(
     }
     if xmp:
         from likewise.pictures.sidecars import apply_keyword, default_undo_list
-        from likewise.teach.concepts import pictures_of
         from likewise.utils.progress import progress_bar
 
         journal, pictures = undo_list or default_undo_list(index, label), pictures_of(loaded, concept)
@@ -88,21 +86,9 @@ def apply(
             facts["xmp"] = _counts(apply_keyword(pictures, concept.name, None if dry_run else journal, progress))
         facts["undo"] = str(journal) if not dry_run and journal.exists() else None
     if csv is not None and not dry_run:
-        from likewise.teach.concepts import to_csv
-
         to_csv(loaded, concept, csv)
     emit_json(facts) if as_json else _report(facts)
     return None
-
-
-def _chosen(index: Any, label: str, at_most_wrong: str | None) -> Any:
-    """The pictures that a label is written to, with probabilities where these are known."""
-    from likewise.teach import Feedback, Teacher
-    from likewise.teach.concepts import grown, labelled
-
-    if at_most_wrong is None:
-        return labelled(index, label)
-    return grown(Teacher(index, Feedback(index.folder)), label, share(at_most_wrong))
 
 
 def _take_back(undo: Path, as_json: bool) -> None:

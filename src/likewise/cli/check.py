@@ -3,8 +3,7 @@
 from pathlib import Path
 from typing import Annotated, Any
 
-import typer
-from typer import Argument, Option
+from typer import Argument, Exit, Option
 
 from likewise.cli.console import SERIOUS, emit_json, note, say, working
 from likewise.cli.options import AsJson, check_writable, kind_of
@@ -13,11 +12,11 @@ from likewise.utils.wording import plural
 
 _SHOWN = 20  # parked steps; --json has all
 
-IndexFolder = Annotated[Path, Argument(metavar="INDEX", help="Folder of an index.", show_default=False)]
+IndexFolder = Annotated[Path, Argument(metavar="INDEX", help="Folder of an index.")]
 
 
 def check(
-    path: Annotated[Path, Argument(metavar="INDEX|FEATURES|MODEL", help="What is to be checked.", show_default=False)],
+    path: Annotated[Path, Argument(metavar="INDEX|FEATURES|MODEL", help="What is to be checked.")],
     repair: Annotated[bool, Option("--repair", help="Bring back what is damaged, from what is sound.")] = False,
     place: Annotated[
         tuple[str, str] | None,
@@ -57,12 +56,11 @@ def check(
             raise LikewiseError(f"{path} {_is_nothing(path)}: expected an index, features or a model")
     emit_json(card) if as_json else say("\n".join(_lines(card)))
     if card["damaged"] or card.get("missing"):
-        raise typer.Exit(SERIOUS)
+        raise Exit(SERIOUS)
 
 
 def backup(
-    index: IndexFolder,
-    output: Annotated[Path, Option("--output", "-o", metavar="FILE.zip", help="File to write.", show_default=False)],
+    index: IndexFolder, output: Annotated[Path, Option("--output", "-o", metavar="FILE.zip", help="File to write.")]
 ) -> None:
     """Save what cannot be computed again: marks, labels, lessons, undo lists of keywords, and settings.
 
@@ -83,8 +81,7 @@ def backup(
 
 
 def restore(
-    file: Annotated[Path, Argument(metavar="FILE.zip", help="What likewise backup wrote.", show_default=False)],
-    index: IndexFolder,
+    file: Annotated[Path, Argument(metavar="FILE.zip", help="What likewise backup wrote.")], index: IndexFolder
 ) -> None:
     """Bring marks, labels and lessons of a backup to an index of the same items, whatever its features or its model.
 

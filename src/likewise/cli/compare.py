@@ -7,7 +7,7 @@ import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
-import typer
+from typer import Option
 
 from likewise.cli.console import emit_json, note, results
 from likewise.cli.options import (
@@ -31,21 +31,17 @@ def compare(
     labels: Labels = None,
     label_column: LabelColumn = None,
     features: FeatureName = None,
-    methods: Annotated[
-        str | None, typer.Option("--methods", metavar="NAMES", help="Only these methods, separated by commas.")
-    ] = None,
-    splits: Annotated[int, typer.Option(help="Number of random splits to average over.", min=1)] = 1,
-    test_size: Annotated[float, typer.Option(help="Share of each class that is held out.")] = 0.3,
-    no_seen: Annotated[bool, typer.Option("--no-seen", help="Leave out the table for known classes.")] = False,
-    no_unseen: Annotated[bool, typer.Option("--no-unseen", help="Leave out the table for new classes.")] = False,
-    no_mixed: Annotated[bool, typer.Option("--no-mixed", help="Leave out the table for both in one gallery.")] = False,
+    methods: Annotated[str | None, Option(metavar="NAMES", help="Only these methods, separated by commas.")] = None,
+    splits: Annotated[int, Option(help="Number of random splits to average over.", min=1)] = 1,
+    test_size: Annotated[float, Option(help="Share of each class that is held out.")] = 0.3,
+    no_seen: Annotated[bool, Option("--no-seen", help="Leave out the table for known classes.")] = False,
+    no_unseen: Annotated[bool, Option("--no-unseen", help="Leave out the table for new classes.")] = False,
+    no_mixed: Annotated[bool, Option("--no-mixed", help="Leave out the table for both in one gallery.")] = False,
     metric: Metric = "map",
-    max_rows: Annotated[int, typer.Option(help="Sample larger data to this many rows; 0 uses all.", min=0)] = 10_000,
-    small: Annotated[int, typer.Option(help="Most training rows for NCA and the SVM.", min=0)] = 3_000,
-    seed: Annotated[int, typer.Option(help="Seed of the splits and all methods.", min=0)] = 0,
-    output: Annotated[
-        Path | None, typer.Option("--output", "-o", metavar="HTML", help="Also write a report.", show_default=False)
-    ] = None,
+    max_rows: Annotated[int, Option(help="Sample larger data to this many rows; 0 uses all.", min=0)] = 10_000,
+    small: Annotated[int, Option(help="Most training rows for NCA and the SVM.", min=0)] = 3_000,
+    seed: Annotated[int, Option(help="Seed of the splits and all methods.", min=0)] = 0,
+    output: Annotated[Path | None, Option("--output", "-o", metavar="HTML", help="Also write a report.")] = None,
     as_json: AsJson = False,
 ) -> None:
     """Compare the usual methods with SimilarityLearner on your own data, and recommend one in a sentence.

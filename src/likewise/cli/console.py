@@ -2,7 +2,6 @@
 
 import json
 import os
-import re
 import sys
 import threading
 import warnings
@@ -49,20 +48,18 @@ def _exit_with(ctx: Any, error: BaseException) -> None:
     """Report the error and exit with its code; with --debug, let the traceback through."""
     if isinstance(error, BrokenPipeError) or (ctx.params.get("debug") and not isinstance(error, KeyboardInterrupt)):
         raise error
-    message, code = _diagnose(error)
+    text = _sentence(error)
+    if isinstance(error, KeyboardInterrupt):
+        message, code = "stopped by Ctrl-C", INTERRUPTED
+    elif isinstance(error, MemoryError):
+        message, code = f"error: out of memory: {text}", WRONG
+    elif isinstance(error, LikewiseError | ValueError | OSError):
+        message, code = f"error: {text}", WRONG
+    else:
+        kind, code = type(error).__name__, FAULT
+        message = f"error: {kind}: {text} (a bug in likewise; likewise --debug shows the traceback)"
     note(message)
     raise typer.Exit(code) from None
-
-
-def _diagnose(error: BaseException) -> tuple[str, int]:
-    if isinstance(error, KeyboardInterrupt):
-        return "stopped by Ctrl-C", INTERRUPTED
-    if isinstance(error, MemoryError):
-        return f"error: out of memory: {_sentence(error)}", WRONG
-    if isinstance(error, LikewiseError | ValueError | OSError):
-        return f"error: {_sentence(error)}", WRONG
-    kind = type(error).__name__
-    return f"error: {kind}: {_sentence(error)} (a bug in likewise; likewise --debug shows the traceback)", FAULT
 
 
 def _sentence(error: BaseException | Warning | str) -> str:
@@ -70,19 +67,16 @@ def _sentence(error: BaseException | Warning | str) -> str:
     return (str(error).strip().splitlines() or [type(error).__name__])[0]
 
 
-# Control characters, and what hides or reorders text: names of files and labels may hold escape sequences, and a
-# terminal obeys them.
-_UNPRINTABLE = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f\u200b-\u200f\u2028-\u202e\u2060-\u2069\ufeff\ud800-\udfff]")
+# Control characters, and those that hide or reorder text: a terminal obeys them in names of files and labels too.
+_UNSAFE = [*range(9), *range(0x0B, 0x20), *range(0x7F, 0xA0), *range(0x200B, 0x2010), *range(0x2028, 0x202F)]
+_UNSAFE += [*range(0x2060, 0x206A), 0xFEFF, *range(0xD800, 0xE000)]
+_PICTURES = {code: chr(0x2400 + code) if code < 0x20 else "\ufffd" for code in _UNSAFE} | {0x7F: "␡"}
+_ESCAPES = {code: f"\\u{code:04x}" for code in _UNSAFE}
 
 
 def printable(text: str) -> str:
     """Text with control characters as their pictures (␛ for an escape), others that would not show as �."""
-
-    def picture(match: re.Match[str]) -> str:
-        code = ord(match[0])
-        return chr(0x2400 + code) if code < 0x20 else "\u2421" if code == 0x7F else "\ufffd"
-
-    return _UNPRINTABLE.sub(picture, text)
+    return text.translate(_PICTURES)
 
 
 class _SafeConsole(Console):
@@ -131,7 +125,7 @@ def print_table(columns: Sequence[str], rows: Iterable[Sequence[str]]) -> None:
 def emit_json(value: Any) -> None:
     """Print JSON on stdout; what would not show is escaped, and read back as it was."""
     text = json.dumps(value, indent=2, ensure_ascii=False, default=lambda v: getattr(v, "tolist", v.__str__)())
-    print(_UNPRINTABLE.sub(lambda match: f"\\u{ord(match[0]):04x}", text))
+    print(text.translate(_ESCAPES))
 
 
 @contextmanager

@@ -5,8 +5,8 @@ from __future__ import annotations
 from textwrap import fill
 from typing import TYPE_CHECKING
 
-import typer
 from rich.text import Text
+from typer import Exit
 
 from likewise.cli.console import SERIOUS, emit_json, results, working
 from likewise.cli.options import AsJson, Data, FeatureName, LabelColumn, Labels, load_table
@@ -46,7 +46,7 @@ def doctor(
         findings = examine(table.X, table.y)
     emit_json({"source": table.source, **findings.to_dict()}) if as_json else _show(table.source, findings)
     if findings.serious:
-        raise typer.Exit(SERIOUS)
+        raise Exit(SERIOUS)
 
 
 def _show(source: str, findings: Findings) -> None:

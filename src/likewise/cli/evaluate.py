@@ -5,7 +5,7 @@ from pathlib import Path
 from typing import Annotated, Any, NamedTuple
 
 import numpy as np
-import typer
+from typer import Argument, Exit, Option
 
 from likewise.cli.console import emit_json, note, print_table, results, working
 from likewise.cli.options import (
@@ -20,7 +20,7 @@ from likewise.cli.options import (
     check_writable,
     labelled,
     load_model,
-    load_rows,
+    load_table,
     model_first,
 )
 from likewise.errors import LikewiseError
@@ -32,7 +32,7 @@ _SHOWN = 5  # classes that lose most, on a terminal
 
 
 def evaluate(
-    model: Annotated[Path, typer.Argument(metavar="MODEL", help="A file that likewise fit wrote.", show_default=False)],
+    model: Annotated[Path, Argument(metavar="MODEL", help="A file that likewise fit wrote.")],
     data: Data,
     labels: Labels = None,
     label_column: LabelColumn = None,
@@ -40,30 +40,21 @@ def evaluate(
     metadata: MetadataColumns = None,
     drop_invalid: DropInvalid = False,
     gallery: Annotated[
-        str | None,
-        typer.Option("--gallery", "--train", metavar="DATA", help="Rank these rows instead of the queries' own."),
+        str | None, Option("--gallery", "--train", metavar="DATA", help="Rank these rows instead of the queries' own.")
     ] = None,
-    gallery_labels: Annotated[
-        Path | None, typer.Option("--gallery-labels", metavar="FILE", help="Labels of the gallery, one per row.")
-    ] = None,
-    k: Annotated[
-        list[int] | None, typer.Option("--k", help="Depths of P@k, R@k, nDCG@k. [dim]Default: 1, 10.[/]")
-    ] = None,
+    gallery_labels: Annotated[Path | None, Option(metavar="FILE", help="Labels of the gallery, one per row.")] = None,
+    k: Annotated[list[int] | None, Option(help="Depths of P@k, R@k, nDCG@k. [dim]Default: 1, 10.[/]")] = None,
     metric: Metric = "map",
     queries: Annotated[
         int | None,
-        typer.Option("--queries", "--sample", help="Number of queries, drawn at random. [dim]Default: all.[/]", min=1),
+        Option("--queries", "--sample", help="Number of queries, drawn at random. [dim]Default: all.[/]", min=1),
     ] = None,
-    seed: Annotated[int, typer.Option(help="Seed of that draw.")] = 0,
+    seed: Annotated[int, Option(help="Seed of that draw.")] = 0,
     against: Annotated[
-        Path | None,
-        typer.Option(
-            "--against", metavar="OLD", help="Compare with this model; exit with 4 if MODEL is clearly worse."
-        ),
+        Path | None, Option(metavar="OLD", help="Compare with this model; exit with 4 if MODEL is clearly worse.")
     ] = None,
     report: Annotated[
-        Path | None,
-        typer.Option("--report", metavar="PAGE.html", help="Write the ROC and reliability curves to a page."),
+        Path | None, Option(metavar="PAGE.html", help="Write the ROC and reliability curves to a page.")
     ] = None,
     as_json: AsJson = False,
 ) -> None:
@@ -100,7 +91,7 @@ def evaluate(
     fitted = load_model(model := Path(first))
     options: dict[str, Any] = {"ks": tuple(k or (1, 10)), "metric": metric, "n_queries": queries, "random_state": seed}
     width = getattr(fitted, "n_features_in_", None)
-    read = partial(load_rows, width=width, drop_invalid=drop_invalid)
+    read = partial(load_table, names=False, width=width, drop_invalid=drop_invalid)
     table = read(data, labels, label_column, features, None, metadata)
     if queries is not None and gallery is None and against is None and isinstance(table.X, np.memmap):
         return _report(model, fitted, *_from_disk(fitted, table, options), report, as_json)
@@ -254,7 +245,7 @@ def _gate(
         outcome[name] = {"file": str(path), "id": model.identity, **outcome[name]}
     emit_json(outcome) if as_json else _show_gate(outcome)
     if outcome["verdict"] == "worse":
-        raise typer.Exit(WORSE)
+        raise Exit(WORSE)
 
 
 def _comparison(new: Any, old: Any, y: np.ndarray) -> dict[str, Any]:

@@ -5,34 +5,23 @@ import time
 from pathlib import Path
 from typing import Annotated, Any
 
-import typer
-from typer import Option
+from typer import Argument, Option
 
 from likewise.cli.console import emit_json, say, working
 from likewise.cli.options import AsJson, check_writable, kind_of, load_model, open_index
 from likewise.errors import LikewiseError
 from likewise.utils.wording import plural
 
-To = Annotated[
-    str | None,
-    Option(
-        "--to", metavar="PLACE", help="A file, postgresql://…, qdrant:PATH, lancedb:PATH or milvus:PATH; see below."
-    ),
-]
+_PLACES = "postgresql://…, qdrant:PATH, lancedb:PATH or milvus:PATH"
 Table = Annotated[str, Option("--table", metavar="NAME", help="Table or collection of the database.")]
 IdColumn = Annotated[str, Option("--id-column", metavar="NAME", help="Column of the ids.")]
 VectorColumn = Annotated[str, Option("--vector-column", metavar="NAME", help="Column of the vectors.")]
 
 
 def export(
-    index: Annotated[
-        str,
-        typer.Argument(
-            metavar="INDEX", help="Index folder written by likewise index; for .onnx a model.", show_default=False
-        ),
-    ],
-    place: Annotated[str | None, typer.Argument(metavar="PLACE", help="The same as --to.", show_default=False)] = None,
-    to: To = None,
+    index: Annotated[str, Argument(metavar="INDEX", help="Index folder written by likewise index; for .onnx a model.")],
+    place: Annotated[str | None, Argument(metavar="PLACE", help="The same as --to.")] = None,
+    to: Annotated[str | None, Option(metavar="PLACE", help=f"A file, {_PLACES}; see below.")] = None,
     table: Table = "likewise",
     approximate: Annotated[
         bool, Option("--approximate", help="Then build the HNSW index of the database. [dim]Default: exact search.[/]")
@@ -70,24 +59,29 @@ def export(
     """
     if rollback or drop_previous:
         return _previous_table(index, table, to or place, rollback, drop_previous, as_json)
-    folder = Path(index)
     if (to := to or place) is None:
-        raise LikewiseError(
-            "PLACE is missing; expected a file, postgresql://…, qdrant:PATH, lancedb:PATH or milvus:PATH"
-        )
+        raise LikewiseError(f"PLACE is missing; expected a file, {_PLACES}")
+    from likewise.search.exports import export as write
     from likewise.search.stores.base import scheme_of, without_password
+    from likewise.utils.files import atomic_write
 
-    began = time.perf_counter()
-    if scheme_of(to) is None and ":" in to and not Path(to).suffix:
-        raise LikewiseError(
-            f"{without_password(to)} is not a store; expected postgresql://…, qdrant:, lancedb: or milvus:"
-        )
-    if scheme_of(to) is None and Path(to).suffix.lower() == ".onnx" and kind_of(folder) == "model":
-        summary = _model_to_onnx(folder, Path(to))
-    elif scheme_of(to) is None:
-        summary = _to_file(folder, Path(to))
-    else:
+    began, folder, path = time.perf_counter(), Path(index), Path(to)
+    if scheme_of(to) is None and ":" in to and not path.suffix:
+        raise LikewiseError(f"{without_password(to)} is not a store; expected {_PLACES}")
+    summary: dict[str, Any] = {"file": str(path)}
+    if scheme_of(to) is not None:
         summary = _to_store(folder, to, approximate, table, id_column=id_column, vector_column=vector_column)
+    elif path.suffix.lower() == ".onnx" and kind_of(folder) == "model":
+        check_writable(path, folder, option="PLACE")
+        model = load_model(folder)
+        atomic_write(path, model.to_onnx())
+        summary |= {"columns": int(model.n_features_in_), "model": model.identity}
+    else:
+        check_writable(path, folder, option="--to")
+        opened = open_index(folder)
+        with working(f"writing {path}"):
+            write(opened, path)
+        summary |= {"rows": len(opened), "width": opened.vectors.shape[1]}
     summary["seconds"] = round(time.perf_counter() - began, 3)
     return emit_json(summary) if as_json else say(_sentence(summary))
 
@@ -111,34 +105,14 @@ def _previous_table(address: str, table: str, place: str | None, rollback: bool,
     return emit_json(summary) if as_json else say(f"{summary['store']} {table}: {done}; it has model {model}")
 
 
-def _model_to_onnx(model: Path, path: Path) -> dict[str, Any]:
-    """The query side and the gallery side of a model, without an index."""
-    from likewise.utils.files import atomic_write
-
-    check_writable(path, model, option="PLACE")
-    fitted = load_model(model)
-    atomic_write(path, fitted.to_onnx())
-    return {"file": str(path), "columns": int(fitted.n_features_in_), "model": fitted.identity}
-
-
-def _to_file(folder: Path, path: Path) -> dict[str, Any]:
-    from likewise.search.exports import export as write
-
-    check_writable(path, folder, option="--to")
-    opened = open_index(folder)
-    with working(f"writing {path}"):
-        write(opened, path)
-    return {"file": str(path), "rows": len(opened), "width": opened.vectors.shape[1]}
-
-
 def _to_store(folder: Path, address: str, approximate: bool, table: str, **columns: str) -> dict[str, Any]:
     from likewise.search.stores import export_to, open_store
     from likewise.search.stores.base import without_password
 
-    opened = open_index(folder)
+    index = open_index(folder)
     with open_store(address, table, **columns) as store:
-        done = export_to(opened, store, approximate=approximate, verbose=int(sys.stderr.isatty()))
-    place = {"store": without_password(address), "table": table, "rows": len(opened), "width": opened.vectors.shape[1]}
+        done = export_to(index, store, approximate=approximate, verbose=int(sys.stderr.isatty()))
+    place = {"store": without_password(address), "table": table, "rows": len(index), "width": index.vectors.shape[1]}
     return {**place, **vars(done), "approximate": approximate}
 
 
@@ -154,20 +128,9 @@ def _sentence(summary: dict[str, Any]) -> str:
     return f"{summary['store']} {summary['table']}: {rows}; {counts}; {summary['seconds']:.1f} s"
 
 
-# ---------------------------------------------------------------------------------------------------------------------
-# From a database to a file
-
-
 def pull(
-    place: Annotated[
-        str,
-        typer.Argument(
-            metavar="PLACE", help="postgresql://…, qdrant:PATH, lancedb:PATH or milvus:PATH.", show_default=False
-        ),
-    ],
-    output: Annotated[
-        Path, Option("--output", "-o", metavar="FILE", help="File to write: .parquet or .npz.", show_default=False)
-    ],
+    place: Annotated[str, Argument(metavar="PLACE", help=f"{_PLACES}.")],
+    output: Annotated[Path, Option("--output", "-o", metavar="FILE", help="File to write: .parquet or .npz.")],
     table: Table = "likewise",
     id_column: IdColumn = "id",
     vector_column: VectorColumn = "vector",

@@ -4,8 +4,7 @@ import json
 from pathlib import Path
 from typing import Annotated, Any
 
-import typer
-from typer import Argument, Option
+from typer import Argument, Exit, Option
 
 from likewise.cli.console import note, say
 from likewise.errors import LikewiseError
@@ -16,10 +15,8 @@ SKIPPED = 1  # exit code of --strict if images were skipped
 
 
 def features(
-    folder: Annotated[Path, Argument(metavar="FOLDER", help="Folder of images.", show_default=False)],
-    output: Annotated[
-        Path, Option("--output", "-o", metavar="NAME.features", help="Output folder.", show_default=False)
-    ],
+    folder: Annotated[Path, Argument(metavar="FOLDER", help="Folder of images.")],
+    output: Annotated[Path, Option("--output", "-o", metavar="NAME.features", help="Output folder.")],
     extractor: Annotated[str, Option("--extractor", "-e", help="See above.")] = "efficientnet-lite0",
     labels: Annotated[
         str,
@@ -94,7 +91,7 @@ def features(
     if summary.n_skipped:
         note(skipped_sentence(summary))
     if strict and summary.n_skipped:
-        raise typer.Exit(SKIPPED)
+        raise Exit(SKIPPED)
 
 
 assert features.__doc__ is not None

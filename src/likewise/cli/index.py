@@ -7,7 +7,7 @@ from pathlib import Path
 from shutil import rmtree
 from typing import Annotated, Any
 
-import typer
+from typer import Argument, Option
 
 from likewise.cli.console import emit_json, note, say, working
 from likewise.cli.options import (
@@ -34,24 +34,19 @@ RESUMABLE_FROM = 1_000_000  # items of an index whose steps are kept
 def index(
     first: Annotated[
         str,
-        typer.Argument(
+        Argument(
             metavar="MODEL|GALLERY",
             help="Model written by likewise fit; or the gallery alone, to rank by cosine; with --rollback an index.",
-            show_default=False,
         ),
     ],
-    second: Annotated[
-        str | None, typer.Argument(metavar="GALLERY", help="A folder of features, or any table.", show_default=False)
-    ] = None,
+    second: Annotated[str | None, Argument(metavar="GALLERY", help="A folder of features, or any table.")] = None,
     *,
-    output: Annotated[
-        Path | None, typer.Option("--output", "-o", metavar="NAME.index", help="Folder to write.", show_default=False)
-    ] = None,
+    output: Annotated[Path | None, Option("--output", "-o", metavar="NAME.index", help="Folder to write.")] = None,
     update: Annotated[
-        bool, typer.Option("--update", help="Bring the index up to date: rows by id, only changed ones embedded.")
+        bool, Option("--update", help="Bring the index up to date: rows by id, only changed ones embedded.")
     ] = False,
     rollback: Annotated[
-        bool, typer.Option("--rollback", help="Go back to the version before the last write; again: forward.")
+        bool, Option("--rollback", help="Go back to the version before the last write; again: forward.")
     ] = False,
     labels: Labels = None,
     label_column: LabelColumn = None,
@@ -61,20 +56,16 @@ def index(
     drop_invalid: DropInvalid = False,
     approximate: Annotated[
         str | None,
-        typer.Option(metavar="KIND", help="hnsw, ivf, ivfpq, or auto, where exact is slow. [dim]Default: exact.[/]"),
+        Option(metavar="KIND", help="hnsw, ivf, ivfpq, or auto, where exact is slow. [dim]Default: exact.[/]"),
     ] = None,
     neighbors: Annotated[
         str | None,
-        typer.Option(
-            metavar="K", help="Neighbours that smooth vectors and queries: auto, or K. [dim]Default: none.[/]"
-        ),
+        Option(metavar="K", help="Neighbours that smooth vectors and queries: auto, or K. [dim]Default: none.[/]"),
     ] = None,
     new_items: Annotated[
-        str, typer.Option(metavar="SHARE", help="Share of items of classes that MODEL was not taught: auto, or 0 to 1.")
+        str, Option(metavar="SHARE", help="Share of items of classes that MODEL was not taught: auto, or 0 to 1.")
     ] = "auto",
-    export: Annotated[
-        list[Path] | None, typer.Option(metavar="FILE", help="Also export, as likewise export does.")
-    ] = None,
+    export: Annotated[list[Path] | None, Option(metavar="FILE", help="Also export, as likewise export does.")] = None,
     as_json: AsJson = False,
 ) -> None:
     """Index a gallery, so that it can be searched, with a model or without one.

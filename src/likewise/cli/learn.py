@@ -1,4 +1,4 @@
-"""`likewise learn` and `likewise suggest`: learn from marks and labels, and which items to mark next."""
+"""`likewise learn`, `suggest` and `concepts`: learn from marks and labels, what to mark next, and saved labels."""
 
 from pathlib import Path
 from typing import Annotated, Any
@@ -12,7 +12,7 @@ from likewise.utils.wording import plural
 
 
 def learn(
-    index: Annotated[Path, Argument(metavar="INDEX", help="Index that was taught on the page.", show_default=False)],
+    index: Annotated[Path, Argument(metavar="INDEX", help="Index that was taught on the page.")],
     output: Annotated[
         Path | None,
         Option("--output", "-o", metavar="MODEL", help="Write the taught model and leave the index as it is."),
@@ -22,7 +22,7 @@ def learn(
     ] = None,
     as_json: AsJson = False,
 ) -> None:
-    """Learn from the marks and labels of an index, as the button Learn on its page does.
+    """Learn from the marks and labels of an index, as the button Keep on its page does.
 
     The lesson is kept with the index: search and serve use it from then on. With --output it becomes a model file
     instead, which can serve another folder: likewise index taught.likewise other.features.
@@ -39,43 +39,32 @@ def learn(
     from likewise.teach import Feedback, Teacher
 
     check_writable(output)
-    loaded = open_index(index)
-    journal = Feedback(index)
-    if output is not None:
-        journal = journal.in_memory()
-    teacher = Teacher(loaded, journal)
+    loaded, journal = open_index(index), Feedback(index)
+    teacher = Teacher(loaded, journal if output is None else journal.in_memory())
     if feedback is not None and (unknown := teacher.take(feedback)):
         note(f"{plural(unknown, 'line')} of {feedback} about items that are not in {index} left out")
-    _check_taught(teacher, index)
-    with working(f"learning from {plural(len(teacher.events), 'step')}"):
-        lesson = teacher.learn("likewise learn")
-    if output is not None:
-        lesson.model.save(output)
-    card = {**teacher.card(lesson.event), "index": str(index), "model": None if output is None else str(output)}
-    emit_json(card) if as_json else _report_lesson(card)
-
-
-def _check_taught(teacher: Any, index: Path) -> None:
     state = teacher.state()
     if state.parked:
         note(f"{plural(state.parked, 'step')} about items that are no longer in {index} left out")
     if not state.marks and not state.labels:
         raise LikewiseError(f"{index} has no marks and labels to learn from: likewise serve {index} opens the page")
+    with working(f"learning from {plural(len(teacher.events), 'step')}"):
+        lesson = teacher.learn("likewise learn")
+    if output is not None:
+        lesson.model.save(output)
+    card = {**teacher.card(lesson.event), "index": str(index), "model": None if output is None else str(output)}
+    emit_json(card) if as_json else _show_lesson(card)
 
 
-def _report_lesson(card: dict[str, Any]) -> None:
-    console = results()
+def _show_lesson(card: dict[str, Any]) -> None:
+    console, moved, agrees = results(), card["moved"], card["agrees"]
     lessons = f"{plural(card['marks'], 'mark')} and {plural(card['labels'], 'label')}"
     console.print(f"lesson {card['number']}: {lessons}, {card['seconds']:.2f} s")
-    moved, agrees = card["moved"], card["agrees"]
     if moved["queries"]:
-        console.print(
-            f"{plural(moved['items'], 'new result')} on the first pages of {plural(moved['queries'], 'query')}"
-        )
-    if agrees is not None:
-        statements = plural(
-            agrees["of"], "statement" if card["labels"] else "mark"
-        )  # a label says no to the other labels
+        pages = f"the first pages of {plural(moved['queries'], 'query')}"
+        console.print(f"{plural(moved['items'], 'new result')} on {pages}")
+    if agrees is not None:  # a label says no to the other labels
+        statements = plural(agrees["of"], "statement" if card["labels"] else "mark")
         console.print(f"agrees with {agrees['count']} of {statements} when each is left out in turn")
     for concept in card["concepts"]:
         expected, marks = concept["expected"], f"{concept['right']} right, {concept['wrong']} wrong"
@@ -87,19 +76,15 @@ def _report_lesson(card: dict[str, Any]) -> None:
         console.print(f"saved {card['model']}", markup=False, soft_wrap=True)
 
 
-# ---------------------------------------------------------------------------------------------------------------------
-# What to mark next
-
-
 def suggest(
-    index: Annotated[Path, Argument(metavar="INDEX", help="Index to teach.", show_default=False)],
+    index: Annotated[Path, Argument(metavar="INDEX", help="Index to teach.")],
     label: Annotated[str | None, Option(metavar="LABEL", help="Teach this label.")] = None,
     query: Annotated[str | None, Option(metavar="ROW|IMAGE", help="Teach what belongs to this row or picture.")] = None,
     n: Annotated[int, Option("--n", "-n", help="Number of items.", min=1)] = 10,
     trust: Trust = False,
     as_json: AsJson = False,
 ) -> None:
-    """Suggest the items whose marks would teach most, and say what ten more marks would bring.
+    """Suggest the items whose marks would teach most, and say why.
 
     Without --label and --query, items are suggested for all that was taught so far, in turn; if that is nothing, items
     that represent most others, to start from.
@@ -115,14 +100,15 @@ def suggest(
     from likewise.teach import Feedback, Teacher
 
     if label is not None and query is not None:
-        raise LikewiseError("--label and --query were given; expected one of them")
+        raise LikewiseError("--label and --query exclude each other: expected one")
+    if query is not None and not query.isdecimal() and not Path(query).exists():
+        raise LikewiseError(f"--query {query} does not exist; expected a row of the index or an image file")
     loaded = open_index(index, trust=trust)
-    teacher = Teacher(loaded, Feedback(index))
-    concept: dict[str, Any] = {"label": label, "query": None if query is None else _query(loaded, query)}
+    example = None if query is None else int(query) if query.isdecimal() else loaded.embed([Path(query)])[0]
     with working(f"comparing the items of {index}"):
-        suggestions = teacher.suggest(n, **concept)
+        suggestions = Teacher(loaded, Feedback(index)).suggest(n, label=label, query=example)
     if as_json:
-        emit_json({"suggestions": [_described(loaded, suggestion) for suggestion in suggestions]})
+        emit_json({"suggestions": [_facts(loaded, suggestion) for suggestion in suggestions]})
     elif not suggestions:
         say("nothing to suggest: every item was marked or labelled")
     else:
@@ -130,16 +116,7 @@ def suggest(
         print_table(("item", "row", "why", "tells"), rows)
 
 
-def _query(index: Any, query: str) -> Any:
-    """A row number, or the raw numbers of a picture."""
-    if query.isdecimal():
-        return int(query)
-    if not Path(query).exists():
-        raise LikewiseError(f"--query {query} does not exist; expected a row of the index or an image file")
-    return index.embed([Path(query)])[0]
-
-
-def _described(index: Any, suggestion: Any) -> dict[str, Any]:
+def _facts(index: Any, suggestion: Any) -> dict[str, Any]:
     path, concept = index.image_path(suggestion.row), suggestion.concept
     return {
         "id": index.ids[suggestion.row],
@@ -150,3 +127,43 @@ def _described(index: Any, suggestion: Any) -> dict[str, Any]:
         "gain": round(suggestion.gain, 6),
         "path": None if path is None else str(path),
     }
+
+
+def concepts(
+    index: Annotated[Path, Argument(metavar="INDEX", help="Index that was taught.")],
+    csv: Annotated[
+        Path | None, Option(metavar="FILE.csv", help="Write all items with a label, and those that fit it.")
+    ] = None,
+    as_json: AsJson = False,
+) -> None:
+    """List the labels of an index: how many items have each, how many others fit, and how many of them are new.
+
+    Others fit if at most one in ten of them is expected to be wrong; new ones came after the last lesson. A label needs
+    some eight right and eight wrong marks for that.
+
+    [bold]Examples[/bold]
+
+    \b
+      likewise concepts photos.index
+      likewise concepts photos.index --csv concepts.csv
+      likewise concepts photos.index --json
+    """
+    from likewise.teach import Feedback, Teacher
+    from likewise.teach.concepts import saved_searches, to_csv
+
+    check_writable(csv, index, option="--csv")
+    loaded = open_index(index)
+    searches = saved_searches(Teacher(loaded, Feedback(index)))
+    if csv is not None:
+        to_csv(loaded, [part for search in searches for part in search.parts], csv)
+    counts = [(len(s.labelled), None if s.fitting is None else len(s.fitting), len(s.new)) for s in searches]
+    rows = [(search.name, *numbers) for search, numbers in zip(searches, counts, strict=True)]
+    if as_json:
+        emit_json({"concepts": [dict(zip(("label", "items", "fitting", "new"), row, strict=True)) for row in rows]})
+    elif not rows:
+        say(f"no item of {index} was labelled: likewise serve {index} opens the page")
+    else:
+        cells = [["–" if value is None else str(value) for value in row] for row in rows]
+        print_table(("label", "items", "others that fit", "new"), cells)
+    if csv is not None and not as_json:
+        say(f"{plural(len(rows), 'label')} listed in {csv}")

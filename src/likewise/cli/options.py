@@ -1,10 +1,7 @@
 """Options that several verbs share, which kind of thing a path is, and how files are read."""
 
 import os
-from collections.abc import Callable, Iterable, Iterator
-from contextlib import contextmanager
-from dataclasses import dataclass, replace
-from functools import partial
+from collections.abc import Iterable
 from itertools import islice
 from pathlib import Path
 from typing import Annotated, Any, Literal
@@ -21,7 +18,7 @@ Root = Annotated[
     Option("--root", metavar="DIR", help="Where the pictures are now, if their folder was moved; kept with the index."),
 ]
 Trust = Annotated[bool, Option("--trust", help="Run the model of an extractor that was never used here, with limits.")]
-Data = Annotated[str, Argument(metavar="DATA", help=f"Rows with labels: {_FORMATS}.", show_default=False)]
+Data = Annotated[str, Argument(metavar="DATA", help=f"Rows with labels: {_FORMATS}.")]
 Labels = Annotated[
     Path | None, Option("--labels", metavar="FILE", help="Labels, one per row: .npy, .csv, .tsv or .txt.")
 ]
@@ -218,157 +215,6 @@ def load_model(path: Path) -> Any:
 
     expect(("model",), path)
     return load(path)
-
-
-# Panels of the help of `likewise fit`.
-_large = partial(Option, rich_help_panel="Options of large data")
-_paired = partial(Option, rich_help_panel="Options of --relevance")
-
-MemoryLimit = Annotated[
-    str | None,
-    _large("--memory-limit", metavar="SIZE", help="Memory limit when fitting from disk. [dim]Default: 1GB.[/]"),
-]
-Checkpoint = Annotated[
-    Path | None, _large("--checkpoint", metavar="FILE", help="Checkpoint file; an existing one is resumed.")
-]
-Dask = Annotated[
-    str | None,
-    _large("--dask", metavar="ADDRESS", help="Fit on the cluster of this Dask scheduler, which reads the file."),
-]
-
-
-@dataclass(frozen=True)
-class TrainingRows:
-    """The arguments of `fit`, their source, and facts about them."""
-
-    X: Any
-    y: Any
-    source: str
-    shape: tuple[int, int]
-    n_classes: int | None = None
-    gallery: Any = None
-    close: Callable[[], object] = lambda: None
-    label_column: str | None = None
-
-    @property
-    def arguments(self) -> dict[str, Any]:
-        """Of `fit`."""
-        values = {"X": self.X, "y": self.y, "gallery": self.gallery}
-        return {name: value for name, value in values.items() if name == "X" or value is not None}
-
-
-load_rows = partial(load_table, names=False)  # to learn from or to measure: names would only take memory
-
-
-def takes_rows(model: Any) -> bool:
-    """Whether a model learns from rows that `open_rows` opened, wherever they are."""
-    from likewise import SLR, SimilarityLearner
-
-    return isinstance(model, SLR | SimilarityLearner)
-
-
-def training_rows(
-    model: Any, table: Any, memory_limit: str | None, dask: str | None, checkpoint: Path | None = None
-) -> TrainingRows:
-    """The labelled rows of a table, opened if the model takes them so; all rows for a model that needs no labels."""
-    column = table.known.get("label")
-    if dask is not None:
-        return replace(_on_cluster(model, table, dask, checkpoint), label_column=column)
-    if not model.__sklearn_tags__().target_tags.required:
-        return TrainingRows(table.X, None, table.source, table.X.shape)
-    if not takes_rows(model):
-        table = labelled(table)
-        return TrainingRows(
-            table.X, table.y, table.source, table.X.shape, len(set(table.y.tolist())), label_column=column
-        )
-    from likewise.learn.engines import open_rows
-    from likewise.utils.arrays import in_memory
-
-    for text in table.label_notes():
-        note(text)
-    if model.get_params().get("compress") == "gaussian":  # mixes all rows
-        table = replace(table, X=in_memory(table.X))
-    with naming(table.source):
-        opened = _opened(open_rows(table, memory_limit=memory_limit, checkpoint=checkpoint), table.source)
-    return replace(opened, label_column=column)
-
-
-@contextmanager
-def naming(source: str) -> Iterator[None]:
-    """Add the name of the file to errors of scikit-learn's validation, which speak of X alone."""
-    try:
-        yield
-    except ValueError as error:
-        first = (str(error).splitlines() or [""])[0].rstrip(".")
-        if ("NaN" in first or "infinity" in first) and source not in first:
-            raise LikewiseError(f"{source}: {first}; likewise doctor tells more") from error
-        raise
-
-
-def _on_cluster(model: Any, table: Any, address: str, checkpoint: Path | None) -> TrainingRows:
-    """The same for the workers of a Dask cluster, which must see the file under the same name."""
-    from likewise.learn.engines import open_rows
-    from likewise.learn.engines.dask import connected, dask_rows
-    from likewise.rows.sources import NpyFile
-
-    file = NpyFile.of_memmap(table.X) if hasattr(table.X, "filename") else None
-    if file is None or not takes_rows(model):
-        raise LikewiseError(
-            f"--dask is for a .npy file or a folder of features, by slr or anchored; not for {table.source}"
-        )
-    for text in table.label_notes():
-        note(text)
-    with working(f"connecting to {address}"):
-        client = connected(address)
-    return replace(
-        _opened(open_rows(dask_rows(file), table.y, checkpoint=checkpoint), table.source), close=client.close
-    )
-
-
-def _opened(rows: Any, source: str) -> TrainingRows:
-    return TrainingRows(rows, None, source, (rows.n_rows, rows.n_features), len(rows.classes))
-
-
-Relevance = Annotated[
-    Path | None,
-    _paired(
-        "--relevance",
-        metavar="FILE",
-        help="CSV, TSV or Parquet: query, item[, grade]; query, item, clicked[, position, session, time, weight]; "
-        "anchor, positive, negative; a, b, link.",
-    ),
-]
-Gallery = Annotated[
-    str | None, _paired("--gallery", metavar="DATA", help="Items of --relevance, if they are not in DATA.")
-]
-Side = Annotated[
-    str | None, _paired("--side", help="both, or query: an index of raw rows stays as it is. [dim]Default: both.[/]")
-]
-HalfLife = Annotated[
-    float | None, _paired("--half-life", metavar="DAYS", help="Days after which a click counts half; needs a time.")
-]
-
-
-def related_rows(
-    data: str, gallery: str | None, features: str | None, relevance: Path, half_life: float | None
-) -> TrainingRows:
-    """Read rows, gallery and relevance; ids are the names of rows, or row numbers where rows have none."""
-    from likewise.rows import read_relevance
-
-    table = load_table(data, features=features)
-    items = table if gallery is None else load_table(gallery, features=features)
-    relevant = read_relevance(
-        relevance,
-        query_ids=table.ids or table.names,
-        item_ids=items.ids or items.names,
-        shape=(table.X.shape[0], items.X.shape[0]),
-        half_life=half_life,
-    )
-    for side, rows in (("", table), *([("--gallery ", items)] if gallery is not None else [])):
-        if rows.ids is None and rows.names is None:
-            note(f"{side}{rows.source} has no column of names: ids are row numbers, counted from 0")
-    note(f"{relevance}: {relevant.summary}")
-    return TrainingRows(table.X, relevant, table.source, table.X.shape, gallery=None if gallery is None else items.X)
 
 
 def share(text: str) -> float:

@@ -14,26 +14,24 @@ _ONLY = "Only some: table1, table3 (measured again), figure1 … 3, theorem, cor
 
 
 def paper(
-    dataset: Annotated[str, Argument(metavar="DATASET", help="A name from above, or a path.", show_default=False)],
-    path: Annotated[Path | None, Argument(metavar="[PATH]", help="Path of the data set.", show_default=False)] = None,
+    dataset: Annotated[str, Argument(metavar="DATASET", help="A name from above, or a path.")],
+    path: Annotated[Path | None, Argument(metavar="[PATH]", help="Path of the data set.")] = None,
     output: Annotated[
         Path | None, Option("--output", "-o", metavar="DIR", help="Output folder. [dim]Default: paper-DATASET.[/]")
     ] = None,
     quick: Annotated[bool, Option("--quick", help="Few rows, two splits, short training.")] = False,
-    methods: Annotated[
-        str | None, Option("--methods", metavar="A,B,…", help="Only these methods. [dim]Default: all.[/]")
-    ] = None,
+    methods: Annotated[str | None, Option(metavar="A,B,…", help="Only these methods. [dim]Default: all.[/]")] = None,
     splits: Annotated[
-        int | None, Option("--splits", metavar="N", help="Number of 70/30 splits. [dim]Default: 5, quick 2.[/]")
+        int | None, Option(metavar="N", help="Number of 70/30 splits. [dim]Default: 5, quick 2.[/]")
     ] = None,
     resume: Annotated[bool, Option("--resume", help="Resume the run in the output folder.")] = False,
-    only: Annotated[str | None, Option("--only", metavar="A,B,…", help=_ONLY)] = None,
+    only: Annotated[str | None, Option(metavar="A,B,…", help=_ONLY)] = None,
     rank: Annotated[int | None, Option(help="Rank of M. [dim]Default: 100.[/]", min=1)] = None,
     iterations: Annotated[
         int | None, Option("--iterations", "-T", help="Iterations T. [dim]Default: 10, imagenet50 5.[/]", min=1)
     ] = None,
     components: Annotated[
-        int | None, Option("--components", help="PCA components, 0 for no PCA. [dim]Default: 1000, text 300.[/]", min=0)
+        int | None, Option(help="PCA components, 0 for no PCA. [dim]Default: 1000, text 300.[/]", min=0)
     ] = None,
     normalize: Annotated[bool, Option("--normalize/--no-normalize", help="Scale rows to unit length.")] = True,
     seed: Annotated[int, Option(help="Seed of the splits and of all methods.", min=0)] = 0,
@@ -56,10 +54,11 @@ def paper(
       likewise paper caltech101 caltech.features -o caltech --resume --only table3
       likewise paper photos.features --methods Euclid,LDA,SLR
     """
+    from likewise.utils.progress import progress_bar
     from likewise.utils.wording import plural
 
     with working(f"reading {dataset}"):
-        from likewise.paper.run import prepare, write_report
+        from likewise.paper.run import pending, perform, prepare, write_report
 
         run = prepare(
             dataset, path, output, quick=quick, methods=methods, splits=splits, resume=resume, only=only,
@@ -70,25 +69,16 @@ def paper(
         note(f"{plural(run.journal.damaged, 'result')} in {run.journal.path} damaged, measured again")
     elif run.journal.moved is not None:
         note(f"the results of an earlier run were moved to {run.journal.moved}; --resume would have continued it")
-    _perform(run)
-    with working("writing the report"):
-        files = write_report(run)
-    _show(run, files, as_json)
-
-
-def _perform(run: Any) -> None:
-    """Perform the pending tasks, with a progress bar on a terminal and one line per task elsewhere."""
-    from likewise.paper.run import pending, perform
-    from likewise.utils.progress import progress_bar
-
-    tasks = pending(run)
-    on_terminal = sys.stderr.isatty()
+    tasks, on_terminal = pending(run), sys.stderr.isatty()
     with progress_bar("the paper", len(tasks), enabled=on_terminal) as advance:
         for number, (task, done) in enumerate(perform(run, tasks), start=1):
             advance(1, str(task))
             if not on_terminal:
                 scores = [f": mAP {100 * c.values['mAP']:.2f} %" for c in done.cells[-1:] if "mAP" in c.values]
                 note(f"{number} of {len(tasks)}: {task}{''.join(scores)}")
+    with working("writing the report"):
+        files = write_report(run)
+    _show(run, files, as_json)
 
 
 def _show(run: Any, files: dict[str, Path], as_json: bool) -> None:

@@ -6,8 +6,7 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Annotated, Any, NamedTuple
 
-import typer
-from typer import Argument, Option
+from typer import Argument, Option, launch
 
 from likewise.cli.console import emit_json, note, printable, results, say, working
 from likewise.cli.options import AsJson, AtMostWrong, Root, TextModel, TokenizerFile, Trust, Where, open_index, share
@@ -35,12 +34,8 @@ class _Answer(NamedTuple):
 
 
 def search(
-    index: Annotated[
-        Path, Argument(metavar="INDEX", help="Index folder written by likewise index.", show_default=False)
-    ],
-    images: Annotated[
-        list[str] | None, Argument(metavar="[IMAGE|WORDS]...", help="Image files, or words.", show_default=False)
-    ] = None,
+    index: Annotated[Path, Argument(metavar="INDEX", help="Index folder written by likewise index.")],
+    images: Annotated[list[str] | None, Argument(metavar="[IMAGE|WORDS]...", help="Image files, or words.")] = None,
     row: Annotated[list[int] | None, Option(metavar="N", help="Search by a row of the index.")] = None,
     id_: Annotated[list[str] | None, Option("--id", metavar="ID", help="Search by an item, by its id.")] = None,
     vector: Annotated[
@@ -116,7 +111,7 @@ def search(
             _print_table(loaded, answer, none)
     if open_:
         path = _write_sheet(loaded, answers)
-        typer.launch(str(path))
+        launch(str(path))
         note(f"pictures in {path}")
 
 

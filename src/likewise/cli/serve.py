@@ -6,8 +6,7 @@ import sys
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
-import typer
-from typer import Argument, Option
+from typer import Argument, Option, confirm
 
 from likewise.cli.console import held_out_line, note, working
 from likewise.cli.features import keywords_sentence, skipped_sentence
@@ -17,9 +16,7 @@ from likewise.utils.wording import plural
 
 
 def serve(
-    path: Annotated[
-        Path, Argument(metavar="PATH", help="Folder of pictures, of features, or an index.", show_default=False)
-    ],
+    path: Annotated[Path, Argument(metavar="PATH", help="Folder of pictures, of features, or an index.")],
     output: Annotated[
         Path | None, Option("--output", "-o", metavar="INDEX", help="Index to write. [dim]Default: next to PATH.[/]")
     ] = None,
@@ -43,8 +40,7 @@ def serve(
     host: Annotated[str, Option(help="Address to listen on.")] = "127.0.0.1",
     port: Annotated[int, Option(help="Port; 0 picks a free one.", min=0, max=65535)] = 8000,
     token: Annotated[
-        str | None,
-        Option(envvar="LIKEWISE_TOKEN", help="Access token. [dim]Default: a random one.[/]", show_default=False),
+        str | None, Option(envvar="LIKEWISE_TOKEN", help="Access token. [dim]Default: a random one.[/]")
     ] = None,
     no_token: Annotated[bool, Option("--no-token", help="Admit everybody who can reach this address.")] = False,
     allow_host: Annotated[list[str] | None, Option(metavar="NAME", help="Additional host name of this server.")] = None,
@@ -64,10 +60,10 @@ def serve(
     PATH is a folder of pictures: their features go to PATH.features and their index to PATH.index next to it, nothing
     into PATH itself. With labels (sub-folders, keywords, or a CSV of paths and labels) a similarity is learned from
     them, else pictures are compared by the cosine. Run again, it goes on where it was: new pictures come in, deleted
-    ones leave.
-    With the extra words the page is searched by words too; --text onnx:FILE --tokenizer FILE is for other features
-    than those of efficientnet-lite0: the text tower that belongs to their model.
-    [bold]likewise PHOTOS[/bold] is short for likewise serve PHOTOS. An index is served as it is.
+    ones leave. [bold]likewise PHOTOS[/bold] is short for likewise serve PHOTOS. An index is served as it is.
+
+    With the extra words the page is searched by words too; --text onnx:FILE --tokenizer FILE is the text tower of
+    features other than those of efficientnet-lite0.
 
     The page is available on this machine only, unless --host, --allow-host or --proxy let others connect. Every request
     needs a token: a random one is part of the address that is printed and opened, --token chooses another, --no-token
@@ -111,13 +107,11 @@ def serve(
     run(loaded, index, settings, not no_browser, ready, side)
 
 
-# ---------------------------------------------------------------------------------------------------------------------
-# From a folder of pictures to its index, with questions and progress
-
-
 def _index_of(path: Path, output: Path | None, labels: str | None, extractor: str | None, refit: bool) -> Path:
     """The folder of the index to serve: the path itself, or the index built from its pictures or features."""
     from likewise.search.storage import is_left_of_index
+    from likewise.serve.library import PhotoLibrary
+    from likewise.utils.progress import stage_bar
 
     if is_left_of_index(path):
         options = {"--output": output, "--labels": labels, "--extractor": extractor, "--refit": refit or None}
@@ -126,11 +120,16 @@ def _index_of(path: Path, output: Path | None, labels: str | None, extractor: st
                 raise LikewiseError(f"{option} is for a folder of pictures, and {path} is an index")
         return path
     expect(("index", "pictures", "features"), path)
-    from likewise.serve.library import PhotoLibrary
-
     library = PhotoLibrary(path, output, note, working, verbose=int(sys.stderr.isatty()))
     if library.places.photos is not None:
-        _extract(library, labels, extractor)
+        choice, n_skipped_before = library.choose_labels(labels, _use_as_labels), library.n_skipped
+        with stage_bar("images") as progress:
+            summary = library.extract(choice, extractor, progress)
+        note(_changes(summary))
+        if summary.n_several_keywords and not summary.n_reused:
+            note(keywords_sentence(summary))
+        if summary.n_skipped and summary.n_skipped != n_skipped_before:  # the same every time would be noise
+            note(skipped_sentence(summary))
     elif labels is not None or extractor is not None:
         option = "labels" if extractor is None else "extractor"
         raise LikewiseError(f"--{option} is for a folder of pictures, and {path} is a folder of features")
@@ -142,23 +141,10 @@ def _index_of(path: Path, output: Path | None, labels: str | None, extractor: st
     return built.folder
 
 
-def _extract(library: Any, labels: str | None, extractor: str | None) -> None:
-    from likewise.utils.progress import stage_bar
-
-    choice, n_skipped_before = library.choose_labels(labels, _use_as_labels), library.n_skipped
-    with stage_bar("images") as progress:
-        summary = library.extract(choice, extractor, progress)
-    note(_changes(summary))
-    if summary.n_several_keywords and not summary.n_reused:
-        note(keywords_sentence(summary))
-    if summary.n_skipped and summary.n_skipped != n_skipped_before:  # the same every time would be noise
-        note(skipped_sentence(summary))
-
-
 def _use_as_labels(seen: Any) -> bool:
     """Ask on a terminal; elsewhere say what was chosen."""
     if sys.stdin is not None and sys.stdin.isatty() and sys.stderr.isatty():
-        return typer.confirm(f"{seen.sentence}: use them as labels?", default=True, err=True)
+        return confirm(f"{seen.sentence}: use them as labels?", default=True, err=True)
     note(f"{seen.sentence}: used as labels (--labels none leaves them out)")
     return True
 

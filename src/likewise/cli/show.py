@@ -4,21 +4,16 @@ import json
 from pathlib import Path
 from typing import Annotated, Any
 
-import typer
+from typer import Argument
 
 from likewise.cli.console import emit_json, say
 from likewise.cli.export import Table
-from likewise.cli.options import AsJson, kind_of
+from likewise.cli.options import AsJson, kind_of, load_model
 from likewise.errors import LikewiseError
 
 
 def show(
-    path: Annotated[
-        str,
-        typer.Argument(
-            metavar="PATH", help="A model, an index, features, or the address of a database.", show_default=False
-        ),
-    ],
+    path: Annotated[str, Argument(metavar="PATH", help="A model, an index, features, or the address of a database.")],
     table: Table = "likewise",
     as_json: AsJson = False,
 ) -> None:
@@ -41,31 +36,32 @@ def show(
 
 def card_of(path: str, table: str) -> dict[str, Any]:
     """What is at a path or an address, as plain values."""
-    from likewise.search.stores.base import scheme_of
+    from likewise.search.stores.base import scheme_of, without_password
 
     if scheme_of(path) is not None:
-        return _of_store(path, table)
+        from likewise.search.stores import open_store
+
+        with open_store(path, table) as store:
+            layout, rows = store.existing_layout(), store.count()
+        facts = {"rows": rows, "width": layout.width, "metadata": dict(layout.metadata), "model": layout.card}
+        return {"kind": "table", "path": without_password(path), "table": table, **facts}
     kind = kind_of(path)
     if kind == "model":
-        from likewise import load
-
-        return {"kind": "model", "path": path, **load(path).card()}
+        return {"kind": "model", "path": path, **load_model(Path(path)).card()}
     if kind == "index":
-        return _of_index(Path(path))
+        return {"kind": "index", "path": path, **_facts_of_index(path)}
     if kind == "features":
-        return _of_features(Path(path))
+        return {"kind": "features", "path": path, **_facts_of_features(path)}
     if not Path(path).exists():
         raise LikewiseError(f"{path} does not exist")
     raise LikewiseError(f"{path}: expected a model, an index, features, or the address of a database")
 
 
-def _of_index(folder: Path) -> dict[str, Any]:
+def _facts_of_index(folder: str) -> dict[str, Any]:
     from likewise.search import Index
 
     index = Index.load(folder, verify=False)
     return {
-        "kind": "index",
-        "path": str(folder),
         "items": len(index),
         "width": int(index.vectors.shape[1]),
         "labelled": 0 if index.labels is None else sum(label is not None for label in index.labels),
@@ -76,25 +72,15 @@ def _of_index(folder: Path) -> dict[str, Any]:
     }
 
 
-def _of_features(folder: Path) -> dict[str, Any]:
+def _facts_of_features(folder: str) -> dict[str, Any]:
     from likewise.rows import read_table
     from likewise.rows.store import FeatureStore, is_store
 
-    if is_store(folder):
+    if is_store(Path(folder)):
         meta = FeatureStore.open(folder).meta
-        return {"kind": "features", "path": str(folder), **{name: meta[name] for name in sorted(meta)}}
+        return {name: meta[name] for name in sorted(meta)}
     X = read_table(folder, names=False).X
-    return {"kind": "features", "path": str(folder), "n_items": X.shape[0], "n_features": X.shape[1]}
-
-
-def _of_store(address: str, table: str) -> dict[str, Any]:
-    from likewise.search.stores import open_store
-    from likewise.search.stores.base import without_password
-
-    with open_store(address, table) as store:
-        layout = store.existing_layout()
-        facts = {"rows": store.count(), "width": layout.width, "metadata": dict(layout.metadata), "model": layout.card}
-    return {"kind": "table", "path": without_password(address), "table": table, **facts}
+    return {"n_items": X.shape[0], "n_features": X.shape[1]}
 
 
 def _lines(card: dict[str, Any], indent: str = "") -> list[str]:
