@@ -10,7 +10,7 @@ from sklearn.discriminant_analysis import LinearDiscriminantAnalysis
 
 from benchmarks.measure import best_of_each, clusters, peak_bytes
 from likewise import SLR, SimilarityLearner
-from likewise.learn.engines.memory import MemoryEngine
+from likewise.learn.maths.engine import MemoryEngine
 from likewise.learn.maths.labels import LabelTarget
 from likewise.learn.maths.passes import PassColumns
 

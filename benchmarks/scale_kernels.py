@@ -24,7 +24,7 @@ from benchmarks.__main__ import show
 from benchmarks.fashion_mnist import load_fashion_mnist
 from benchmarks.measure import mark_memory, peak_resident
 from likewise.evaluate import mean_average_precision
-from likewise.learn.engines.memory import MemoryEngine
+from likewise.learn.maths.engine import MemoryEngine
 from likewise.learn.maths.kernel_ridge import ExactKernel, LandmarkKernel, RegressionFactory, class_target
 from likewise.learn.maths.kernels import Features, UnitRows
 from likewise.learn.maths.setting import Setting

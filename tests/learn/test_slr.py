@@ -19,7 +19,7 @@ from sklearn.utils.estimator_checks import check_estimator
 from tests.planted import planted
 
 from likewise import SLR, SimilarityLearner
-from likewise.learn.maths.regressions import AllPairs
+from likewise.learn.maths.solvers import AllPairs
 
 
 @pytest.mark.parametrize(

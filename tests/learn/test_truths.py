@@ -10,10 +10,9 @@ from hypothesis import strategies as st
 from tests.planted import algorithm_1, algorithm_3, hinge, planted, regress, same_label
 
 from likewise import SLR
-from likewise.learn.engines.memory import MemoryEngine
+from likewise.learn.maths.engine import MemoryEngine
 from likewise.learn.maths.labels import LabelTarget
-from likewise.learn.maths.regressions import AllPairs
-from likewise.learn.maths.solvers import alternating, fixed_start, label_factors, paper_start, turn, whole
+from likewise.learn.maths.solvers import AllPairs, alternating, fixed_start, label_factors, paper_start, turn, whole
 
 shapes = st.tuples(st.integers(12, 60), st.integers(2, 14), st.integers(2, 6), st.integers(0, 10**6))
 

@@ -12,9 +12,8 @@ from likewise.errors import FileFormatError, LikewiseError
 from likewise.learn.choose.anchored_search import Choice
 from likewise.learn.choose.search import CVResults
 from likewise.learn.maths.engine import Engine
-from likewise.learn.maths.regressions import Factors
 from likewise.learn.maths.scatter import WhiteningMap
-from likewise.learn.maths.solvers import Result
+from likewise.learn.maths.solvers import Factors, Result
 from likewise.learn.model_file import read_tensors, write_tensors
 from likewise.utils.arrays import dense
 

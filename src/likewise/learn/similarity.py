@@ -17,7 +17,7 @@ from likewise.learn.choose.anchored_search import GAMMAS, Choice, SearchSpace, c
 from likewise.learn.choose.search import CVResults, given_splits, row_splits
 from likewise.learn.choose.unseen import BaseRows, choose_shrinkage_map, chosen_map
 from likewise.learn.engines.opening import Rows
-from likewise.learn.maths.engine import EngineInMemory
+from likewise.learn.maths.engine import MemoryEngine
 from likewise.learn.maths.gate import MOST_ROWS, Gate, learn_gate
 from likewise.learn.maths.kernel_ridge import RegressionFactory
 from likewise.learn.maths.kernels import BaseMap, Features, Scaling, UnitRows, sample, scaled, scaling_of
@@ -192,7 +192,7 @@ class SimilarityLearner(SimilarityModel):
         opened = self._open(X, y, sample_weight, np.inf if (self.settings or {}).get("share") == 0 else FEWEST_ROWS)
         if whitening_width is not None and opened.where != "memory":
             raise LikewiseError(f"X is {type(X).__name__}: whitening_width is for arrays in memory")
-        X_held = cast(EngineInMemory, opened.engine).X if opened.engine.in_memory else None
+        X_held = cast(MemoryEngine, opened.engine).X if opened.engine.in_memory else None
         if self.scaling == "standard" and sp.issparse(X_held):
             raise LikewiseError("X is sparse, and scaling='standard' would make it dense: pass 'unit', or dense rows")
         return opened

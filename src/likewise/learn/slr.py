@@ -12,8 +12,7 @@ from likewise.learn.base import SimilarityModel, finite_fit, project
 from likewise.learn.checkpoints import Checkpoint
 from likewise.learn.engines.opening import Rows
 from likewise.learn.maths.labels import LabelTarget, generator, has_one_label_per_row
-from likewise.learn.maths.regressions import SolverOptions
-from likewise.learn.maths.solvers import SavedIterations, Solution, solve
+from likewise.learn.maths.solvers import SavedIterations, Solution, SolverOptions, solve
 from likewise.utils.arrays import in_memory
 from likewise.utils.onnx_graph import Graph
 from likewise.utils.validation import Interval, StrOptions, check_is_fitted

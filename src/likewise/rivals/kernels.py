@@ -14,7 +14,7 @@ from sklearn.utils import gen_batches
 from likewise.errors import LikewiseError
 from likewise.learn.base import project
 from likewise.learn.choose.search import Params, Sides
-from likewise.learn.engines.memory import MemoryEngine
+from likewise.learn.maths.engine import MemoryEngine
 from likewise.learn.maths.kernel_ridge import ExactKernel
 from likewise.learn.maths.kernels import Features, Scaling, UnitRows, scaling_of
 from likewise.learn.maths.labels import generator, sample_by_class

@@ -19,7 +19,7 @@ from likewise import SimilarityLearner
 from likewise.errors import LikewiseError
 from likewise.evaluate import mean_average_precision
 from likewise.learn.choose.search import MOST_HELD, MOST_HELD_PER_SPLIT, inner_splits, mean_interval, row_splits
-from likewise.learn.engines.memory import MemoryEngine
+from likewise.learn.maths.engine import MemoryEngine
 from likewise.learn.maths.kernels import Scaling, scaling_of
 from likewise.utils.arrays import unit_rows as unit
 

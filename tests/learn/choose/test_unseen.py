@@ -7,7 +7,7 @@ from tests.planted import planted
 from likewise.evaluate import mean_average_precision
 from likewise.learn.choose.search import CVResults, Split
 from likewise.learn.choose.unseen import _ClassFold, choose_shrinkage_map
-from likewise.learn.engines.memory import MemoryEngine
+from likewise.learn.maths.engine import MemoryEngine
 from likewise.learn.maths.kernels import UnitRows
 from likewise.learn.maths.unseen import ShrinkageMap
 from likewise.utils.arrays import unit_rows

@@ -17,7 +17,7 @@ from likewise import SLR, RelevanceLearner, open_rows
 from likewise.errors import LikewiseError
 from likewise.learn.engines import array_api
 from likewise.learn.engines.array_api import ArrayEngine, Device
-from likewise.learn.engines.memory import MemoryEngine
+from likewise.learn.maths.engine import MemoryEngine
 from likewise.learn.maths.labels import LabelTarget
 from likewise.rows import Relevance
 from likewise.utils.arrays import to_host

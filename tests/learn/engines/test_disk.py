@@ -20,8 +20,8 @@ from tests.processes import Python, ran
 from likewise import SLR
 from likewise.errors import FileFormatError, LikewiseError
 from likewise.learn.engines.disk import DiskEngine, MemoryBudget, SpilledColumns, in_bytes
-from likewise.learn.engines.memory import MemoryEngine
 from likewise.learn.engines.opening import open_rows
+from likewise.learn.maths.engine import MemoryEngine
 from likewise.learn.maths.passes import PassColumns
 from likewise.rows import FeatureStore
 from likewise.rows.sources import NpyFile

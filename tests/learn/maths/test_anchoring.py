@@ -6,9 +6,9 @@ import numpy as np
 import pytest
 from tests.planted import planted
 
-from likewise.learn.engines.memory import MemoryEngine
 from likewise.learn.maths import anchoring
 from likewise.learn.maths.anchoring import Clamp, Images, adapt, cosine_clamp, fixed_target
+from likewise.learn.maths.engine import MemoryEngine
 from likewise.learn.maths.kernel_ridge import RegressionFactory
 from likewise.learn.maths.kernels import UnitRows
 

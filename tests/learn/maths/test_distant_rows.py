@@ -11,7 +11,7 @@ from tests.learn.engines.agreement import ANCHORED, CLASSES, N, anchored_of_the_
 from likewise import SimilarityLearner, open_rows
 from likewise.errors import LikewiseError
 from likewise.learn.engines.disk import DiskEngine
-from likewise.learn.engines.memory import MemoryEngine
+from likewise.learn.maths.engine import MemoryEngine
 from likewise.learn.maths.kernels import UnitRows, sample
 from likewise.learn.similarity import MOST_CHOOSING
 from likewise.rows.sources import NpyFile

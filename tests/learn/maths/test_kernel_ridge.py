@@ -9,7 +9,7 @@ from sklearn.metrics.pairwise import rbf_kernel
 from sklearn.preprocessing import KernelCenterer, normalize
 from tests.planted import planted
 
-from likewise.learn.engines.memory import MemoryEngine
+from likewise.learn.maths.engine import MemoryEngine
 from likewise.learn.maths.kernel_ridge import ExactKernel, LandmarkKernel, RegressionFactory, class_target
 from likewise.learn.maths.kernels import UnitRows
 from likewise.learn.maths.setting import OutputHead, Setting

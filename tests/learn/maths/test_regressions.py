@@ -6,10 +6,17 @@ import scipy.sparse as sp
 from tests.planted import clamp, planted
 
 from likewise import SLR
-from likewise.learn.engines.memory import MemoryEngine
+from likewise.learn.maths.engine import MemoryEngine
 from likewise.learn.maths.labels import LabelTarget, draw_landmarks
-from likewise.learn.maths.regressions import AllPairs, GaussianSketch, LandmarkPairs, SampledPairs, landmark_weights
-from likewise.learn.maths.solvers import fixed_start, label_factors
+from likewise.learn.maths.solvers import (
+    AllPairs,
+    GaussianSketch,
+    LandmarkPairs,
+    SampledPairs,
+    fixed_start,
+    label_factors,
+    landmark_weights,
+)
 
 
 def parts(X, y, rank, alpha=0.0):

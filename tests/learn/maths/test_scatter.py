@@ -16,8 +16,8 @@ from tests.planted import planted
 
 from likewise import SLR, SimilarityLearner, load
 from likewise.errors import LikewiseError
-from likewise.learn.engines.memory import MemoryEngine
 from likewise.learn.maths import scatter
+from likewise.learn.maths.engine import MemoryEngine
 from likewise.learn.maths.scatter import (
     gram,
     half_whitened,

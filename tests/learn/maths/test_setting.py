@@ -7,7 +7,7 @@ import pytest
 from sklearn.preprocessing import normalize
 from tests.planted import planted
 
-from likewise.learn.engines.memory import MemoryEngine
+from likewise.learn.maths.engine import MemoryEngine
 from likewise.learn.maths.kernel_ridge import RegressionFactory
 from likewise.learn.maths.kernels import UnitRows
 from likewise.learn.maths.setting import OutputHead, joined

@@ -9,10 +9,11 @@ import pytest
 import scipy.sparse as sp
 from tests.planted import planted, same_label
 
-from likewise.learn.engines.memory import MemoryEngine
+from likewise.learn.maths.engine import MemoryEngine
 from likewise.learn.maths.labels import LabelTarget
-from likewise.learn.maths.regressions import Factors, Iterate
 from likewise.learn.maths.solvers import (
+    Factors,
+    Iterate,
     Result,
     Solution,
     balanced,
@@ -44,10 +45,10 @@ def test_balanced_factors_share_the_scale():
 
 def _iterates(objectives: list[float]) -> Iterator[Iterate]:
     for t, objective in enumerate(objectives, start=1):
-        yield Iterate(np.full((2, 1), float(t)), np.ones((2, 1)), objective, 0.0)
+        yield Iterate(np.full((2, 1), float(t)), np.ones((2, 1)), objective)
 
 
-START = Factors(np.zeros((2, 1)), np.ones((2, 1)))
+START = Result(Factors(np.zeros((2, 1)), np.ones((2, 1))))
 
 
 def test_a_run_takes_so_many_iterations_and_keeps_the_last() -> None:
@@ -58,15 +59,15 @@ def test_a_run_takes_so_many_iterations_and_keeps_the_last() -> None:
     assert (result.n_iter, [entry["loss"] for entry in result.history], seen) == (2, [2.0, 1.0], [1, 2])
     assert result.factors.A[0, 0] == 2.0
     assert not result.interrupted
-    assert run(_iterates([8.0]), START, 0).factors is START
+    assert run(_iterates([8.0]), START, 0) is START
 
 
 def test_a_run_stops_where_the_loss_hardly_falls_and_stays_stopped() -> None:
     result = run(_iterates([8.0, 4.0, 3.9, 3.8]), START, 9, tol=0.1)
     assert result.n_iter == 3
-    again = run(_iterates([3.8]), result.factors, 9, tol=0.1, history=result.history)
+    again = run(_iterates([3.8]), result, 9, tol=0.1)
     assert again == result
-    assert run(_iterates([3.8]), result.factors, 4, history=result.history).n_iter == 4
+    assert run(_iterates([3.8]), result, 4).n_iter == 4
 
 
 def test_ctrl_c_ends_a_run_after_the_last_full_iteration() -> None:
@@ -81,7 +82,7 @@ def test_ctrl_c_ends_a_run_after_the_last_full_iteration() -> None:
 def test_a_solution_has_two_sides() -> None:
     rng = np.random.default_rng(0)
     L, R = rng.standard_normal((5, 2)), rng.standard_normal((4, 2))
-    solution = Solution(L, R, 2, 1.0, Result(START))
+    solution = Solution(L, R, 2, 1.0, START)
     query, gallery = solution.components()
     np.testing.assert_allclose(query.T @ gallery, L @ R.T)
     assert (np.take_along_axis(gallery, np.abs(gallery).argmax(axis=1)[:, None], axis=1) > 0).all()

@@ -5,7 +5,7 @@ import pytest
 import scipy.linalg
 from tests.planted import planted
 
-from likewise.learn.engines.memory import MemoryEngine
+from likewise.learn.maths.engine import MemoryEngine
 from likewise.learn.maths.kernels import UnitRows
 from likewise.learn.maths.unseen import ShrinkageMap
 

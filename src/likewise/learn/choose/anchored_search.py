@@ -20,8 +20,7 @@ import scipy.sparse as sp
 
 from likewise.evaluate.calibration import Calibration, ScoredPairs, held_out_pairs
 from likewise.learn.choose.search import CVResults, Search, Split, each_score, mean_interval, mean_of_found, row_splits
-from likewise.learn.engines.memory import MemoryEngine
-from likewise.learn.maths.engine import Engine, EngineInMemory
+from likewise.learn.maths.engine import Engine, MemoryEngine
 from likewise.learn.maths.kernel_ridge import RegressionFactory
 from likewise.learn.maths.kernels import Scaling, UnitRows, compact, scaling_of
 from likewise.learn.maths.labels import draw_landmarks
@@ -405,7 +404,7 @@ class Subsample:
 
     def __init__(
         self,
-        sample: EngineInMemory,
+        sample: MemoryEngine,
         splits: list[Split],
         gammas: tuple[float, ...],
         factory: RegressionFactory,

@@ -15,7 +15,7 @@ from likewise.evaluate.calibration import Calibration, ScoredPairs
 from likewise.evaluate.ranking import LabelRelevance, RankingProblem, measured, whole
 from likewise.learn.choose.anchored_search import Choice
 from likewise.learn.choose.search import CVResults, Search, Split, class_splits, mean_interval, mean_of_found
-from likewise.learn.engines.memory import MemoryEngine
+from likewise.learn.maths.engine import MemoryEngine
 from likewise.learn.maths.kernels import BaseMap, UnitRows, completed, padded
 from likewise.learn.maths.scatter import leading_directions, shrunk
 from likewise.learn.maths.unseen import ShrinkageMap, between_directions, class_scatter

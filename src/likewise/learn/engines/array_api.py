@@ -12,8 +12,7 @@ import numpy as np
 from sklearn.utils import gen_batches
 
 from likewise.errors import LikewiseError, optional
-from likewise.learn.engines.memory import BlockedEngine, joined_columns
-from likewise.learn.maths.engine import Against, Columns, Maker, RowBlock, Task
+from likewise.learn.maths.engine import Against, BlockedEngine, Columns, Maker, RowBlock, Task, joined_columns
 from likewise.learn.maths.labels import (
     LabelTarget,
     Runs,

@@ -12,8 +12,18 @@ from typing import Self
 import numpy as np
 
 from likewise.errors import LikewiseError
-from likewise.learn.engines.memory import BlockedEngine, block_columns, block_sums, labelled_block, merged_columns
-from likewise.learn.maths.engine import Against, Columns, Maker, RowBlock, Task
+from likewise.learn.maths.engine import (
+    Against,
+    BlockedEngine,
+    Columns,
+    Maker,
+    RowBlock,
+    Task,
+    block_columns,
+    block_sums,
+    labelled_block,
+    merged_columns,
+)
 from likewise.learn.maths.passes import PassColumns
 from likewise.rows.sources import NpyFile, check_finite, read_ahead, spooled, working_dtype
 from likewise.utils.threads import Arrays, added

@@ -11,8 +11,7 @@ import scipy.sparse as sp
 
 from likewise.errors import LikewiseError
 from likewise.learn.engines.disk import DEFAULT_LIMIT, DiskEngine, in_bytes
-from likewise.learn.engines.memory import MemoryEngine
-from likewise.learn.maths.engine import Engine
+from likewise.learn.maths.engine import Engine, MemoryEngine
 from likewise.learn.maths.labels import encode_labels, row_weights, with_every_label
 from likewise.rows.parquet import is_parquet, streamed_parquet
 from likewise.rows.reading import read_table

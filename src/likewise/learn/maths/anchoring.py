@@ -18,7 +18,7 @@ from functools import cached_property, partial
 import numpy as np
 import scipy.linalg
 
-from likewise.learn.maths.engine import Columns, EngineInMemory, RowBlock
+from likewise.learn.maths.engine import Columns, MemoryEngine, RowBlock
 from likewise.learn.maths.kernels import (
     Basis,
     Features,
@@ -65,7 +65,7 @@ class AnchoredRegression:
     features: Features
     basis: Basis
     class_totals: np.ndarray
-    engine: EngineInMemory
+    engine: MemoryEngine
     coordinates: Coordinates | None
     columns: tuple[np.ndarray, np.ndarray, np.ndarray] | None = None
 
@@ -117,7 +117,7 @@ class AnchoredRegression:
         target = fixed_target(self, setting.ridge, setting.geometry)
         L = adapt(self, target, setting.ridge, setting.adaptation, setting.trust)
         images, means = (lambda: np.asarray(self.engine.project(L))), partial(self.class_means, L)
-        return LearnedMap(self, L, self.rms(L), images, means)
+        return LearnedMap(L, self.rms(L), images, means)
 
     def class_means(self, L: np.ndarray, head: OutputHead) -> np.ndarray:
         """The mean over each class of the rows that a head gives."""
@@ -158,7 +158,7 @@ def anchored_regression(
 
 
 def _basis(
-    engine: EngineInMemory, pending: Scaling | None, features: Features, size: np.ndarray, metric: np.ndarray | None
+    engine: MemoryEngine, pending: Scaling | None, features: Features, size: np.ndarray, metric: np.ndarray | None
 ) -> tuple[Basis, np.ndarray]:
     """The eigenbasis of the features of an engine's rows, and the sums of their coordinates over each class."""
     n, q = engine.shape[0], features.width(engine.shape[1])

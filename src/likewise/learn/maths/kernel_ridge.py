@@ -40,7 +40,25 @@ MOST_BYTES = 10**9  # for the kernel, by default
 ENOUGH_ROWS = 1_500  # for leading directions: more change nothing
 
 
-class ExactKernel:
+class _CentredKernel:
+    """The kernel of unit rows with landmarks, less its `mean` over the rows learned from."""
+
+    unit: UnitRows
+    features: Features
+    mean: np.ndarray
+
+    def encode(self, rows: Array) -> np.ndarray:
+        """Unit rows as their kernel with the landmarks, centred."""
+        K = self.features(rows)
+        K -= self.mean.astype(K.dtype)
+        return np.asarray(K)
+
+    def unfolded(self, L: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        """Projection and offset of the features themselves."""
+        return L, self.mean @ L
+
+
+class ExactKernel(_CentredKernel):
     """All rows as landmarks, in memory: the n x n kernel, and a map for each ridge."""
 
     def __init__(self, unit: UnitRows, gamma: float, dtype: DTypeLike | None = None, memory: int = MOST_BYTES) -> None:
@@ -50,9 +68,6 @@ class ExactKernel:
         self.weights = np.ones(rows.shape[0]) if engine.weights is None else engine.weights
         self.P = class_target(unit.size)[engine.codes]
         self._K, self.mean, self.mean_diagonal = self._centred(dtype or rows.dtype)
-
-    def _holds(self, dtype: DTypeLike) -> bool:
-        return len(self.weights) ** 2 * np.dtype(dtype).itemsize <= self.memory
 
     def _centred(self, dtype: DTypeLike) -> tuple[np.ndarray, np.ndarray, float]:
         """√w_i K_ij √w_j centred, the mean of K's rows, and the mean diagonal."""
@@ -69,12 +84,6 @@ class ExactKernel:
             K *= root[:, None]
         return K, mean, 1.0 - overall
 
-    def encode(self, rows: Array) -> np.ndarray:
-        """Unit rows as their kernel with all training rows, centred."""
-        K = self.features(rows)
-        K -= self.mean.astype(K.dtype)
-        return np.asarray(K)
-
     def learn(self, setting: Setting, *, last: bool = False) -> LearnedMap:
         """The map of a ridge; the `last` one overwrites the kernel by its factor."""
         factor, ridge = self._factor(setting.ridge * self.mean_diagonal, last)
@@ -87,7 +96,7 @@ class ExactKernel:
         images = (self.P - ridge * alpha / self.weights[:, None]).astype(precision)
         rms = float(np.sqrt(self.weights @ np.einsum("ij,ij->i", images, images) / self.weights.sum()))
         means = partial(self._class_means, alpha, factor)
-        return LearnedMap(self, alpha.astype(precision), rms, lambda: images, means)
+        return LearnedMap(alpha.astype(precision), rms, lambda: images, means)
 
     def _factor(self, ridge: float, last: bool) -> tuple[np.ndarray, float]:
         """The upper Cholesky factor of K + λI, and λ.
@@ -102,16 +111,12 @@ class ExactKernel:
             factor = upper_factor(A)
             if factor is not None:
                 return factor, ridge
-            wider = A.dtype != np.float64 and self._holds(np.float64)
+            wider = A.dtype != np.float64 and 8 * len(A) ** 2 <= self.memory
             if not wider:
                 ridge = raised_ridge(ridge, self.weights.max())
             dtype = np.float64 if wider else A.dtype
             del A  # before another one is allocated
             A = self._centred(dtype)[0]
-
-    def unfolded(self, L: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        """Projection and offset of the features themselves."""
-        return L, self.mean @ L
 
     def left_out(self, alpha: np.ndarray, factor: np.ndarray) -> np.ndarray:
         """Images that each row would have had if it had been left out."""
@@ -130,7 +135,7 @@ class ExactKernel:
 # More rows than that
 
 
-class LandmarkKernel:
+class LandmarkKernel(_CentredKernel):
     """Some rows as landmarks: the same regression, from one pass that sums their kernel with all rows.
 
     With T the Cholesky factor of the landmarks' own kernel, F = K T⁻¹ has the inner products of the kernel, and the map
@@ -149,27 +154,17 @@ class LandmarkKernel:
         FP = (sums - np.outer(unit.size, self.mean)).T @ class_target(unit.size)
         self.FP = solve_triangular(self.T, FP, trans=1, check_finite=False)
 
-    def encode(self, rows: Array) -> np.ndarray:
-        """Unit rows as their kernel with the landmarks, centred."""
-        K = self.features(rows)
-        return np.asarray(K - self.mean.astype(K.dtype))
-
     def learn(self, setting: Setting, *, last: bool = False) -> LearnedMap:
         """The map of a ridge."""
         factor, ridge = factor_raised(self.FF, setting.ridge * max(1.0 - float(self.mean.mean()), 0.0))
         L = scipy.linalg.cho_solve((factor, False), self.FP, check_finite=False)
         rms = float(np.sqrt(np.sum(L * (self.FP - ridge * L)) / self.unit.size.sum()))
-        projection = solve_triangular(self.T, L, check_finite=False)
-        images, means = partial(self._images, projection), partial(self._class_means, projection)
-        return LearnedMap(self, projection, rms, images, means)
+        projection, engine = solve_triangular(self.T, L, check_finite=False), self.unit.engine
 
-    def unfolded(self, L: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        """Projection and offset of the features themselves."""
-        return L, self.mean @ L
+        def images() -> np.ndarray:
+            return self.encode(engine.rows(slice(None))) @ projection.astype(engine.dtype)
 
-    def _images(self, projection: np.ndarray) -> np.ndarray:
-        engine = self.unit.engine
-        return self.encode(engine.rows(slice(None))) @ projection.astype(engine.dtype)
+        return LearnedMap(projection, rms, images, partial(self._class_means, projection))
 
     def _class_means(self, projection: np.ndarray, head: OutputHead) -> np.ndarray:
         """In one more pass."""
@@ -205,11 +200,12 @@ class RegressionFactory:
         if not self.full_resolution(gamma):
             return anchored_regression(unit, unit.kernel(gamma, self.n_landmarks or 1, rng), self.n_anchors, rng)
         if not self.holds_kernel(unit.engine.shape):
-            return LandmarkKernel(unit, unit.kernel(gamma, self.most_landmarks, rng))
+            most = max(int(np.sqrt(self.memory / 40)), 1)
+            return LandmarkKernel(unit, unit.kernel(gamma, most, rng))
         if not unit.engine.in_memory:  # on disk or elsewhere, and few enough to be brought here
             unit = UnitRows(sample(unit.engine, unit.engine.shape[0], rng)[0], unit.scaling)
-        n = unit.engine.shape[0]
-        dtype = unit.engine.dtype if n * n * unit.engine.dtype.itemsize <= self.memory else np.float32
+        n, dtype = unit.engine.shape[0], unit.engine.dtype
+        dtype = dtype if n * n * dtype.itemsize <= self.memory else np.dtype(np.float32)
         return ExactKernel(unit, gamma, dtype, self.memory)
 
     def full_resolution(self, gamma: float) -> bool:
@@ -244,7 +240,3 @@ class RegressionFactory:
     def base_width(self, d: int) -> int:
         """Columns of the base part of rows of d columns; standardised rows have one more."""
         return min(self.raw_width or d + 1, d + 1)
-
-    @property
-    def most_landmarks(self) -> int:
-        return max(int(np.sqrt(self.memory / 40)), 1)

@@ -13,7 +13,7 @@ from numpy.typing import DTypeLike
 from sklearn.utils import gen_batches
 
 from likewise.errors import LikewiseError
-from likewise.learn.maths.engine import Engine, EngineInMemory, RowBlock
+from likewise.learn.maths.engine import Engine, MemoryEngine, RowBlock
 from likewise.learn.maths.labels import class_sums, draw_landmarks, sample_rows
 from likewise.learn.maths.scatter import EXACT_WIDTH, add_gram, check_room, fixed_signs, mirrored, reduced_rows
 from likewise.utils.arrays import Array, dense, is_foreign, like, minus, namespace, to_host, unit_rows, wide
@@ -363,7 +363,7 @@ class UnitRows:
     """
 
     def __init__(self, engine: Engine, scaling: Scaling = UNIT, width: int | None = None) -> None:
-        self.source = self.engine = cast(EngineInMemory, engine)
+        self.source = self.engine = cast(MemoryEngine, engine)
         self.width, self.scaling = width, scaling
         self.directions: tuple[np.ndarray, np.ndarray] | None = None  # leading ones, for the first who needs them
         self.base_maps: dict[bool, BaseMap] = {}  # as they are, and half whitened

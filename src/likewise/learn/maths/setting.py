@@ -50,7 +50,6 @@ class LearnedMap:
     class_means : the mean over each class of the rows that a head gives.
     """
 
-    regression: Regression
     L: np.ndarray
     rms: float
     images: Callable[[], np.ndarray]

@@ -7,8 +7,15 @@ import pytest
 import scipy.sparse as sp
 from tests.planted import planted
 
-from likewise.learn.engines.memory import ClassSums, GramSum, MemoryEngine, ProjectedGram, block_sums, labelled_block
-from likewise.learn.maths.engine import RowBlock
+from likewise.learn.maths.engine import (
+    ClassSums,
+    GramSum,
+    MemoryEngine,
+    ProjectedGram,
+    RowBlock,
+    block_sums,
+    labelled_block,
+)
 from likewise.learn.maths.scatter import whiten
 from likewise.utils.threads import added
 
