@@ -186,6 +186,11 @@ def test_pictures_that_swap_names_are_followed_even_if_they_are_alike() -> None:
     assert files_of([one, two], known(a="aa", b="ab"), known(a="ab", b="aa")) == [("b", True), ("a", True)]
 
 
+def test_a_picture_that_has_its_old_name_again_keeps_its_statements_when_it_is_copied() -> None:
+    before, swapped = known(a="aa", b="bb"), known(a="bb", b="aa")
+    assert files_of([A], before, swapped, before, known(a="aa", b="bb", c="aa")) == [("a", True)]
+
+
 def test_another_picture_in_the_place_of_one_gets_nothing() -> None:
     assert files_of([A], known(a="aa"), known(a="bb")) == [None]
     assert files_of([A], known(a="aa"), known(c="ab")) == [None]  # edited and renamed at once: not guessed

@@ -39,6 +39,7 @@ class File:
     path: str
     content: str  # what it shows, and after a bar which edit of it
     labels: list[tuple[str, Any]] = field(default_factory=list)  # ids of the steps, and the labels given
+    before: str = ""  # the path before
 
 
 def index_of(files: list[File]) -> Index:
@@ -103,9 +104,12 @@ class Journeys(RuleBasedStateMachine):
         self.files.append(self._new(self._file(number).content))
         self._look()
 
-    @rule(number=PICK)
-    def rename(self, number: int) -> None:
-        self._file(number).path = self._new().path
+    @rule(number=PICK, back=st.booleans())
+    def rename(self, number: int, back: bool) -> None:
+        """To a new name, or back to the one before."""
+        file = self._file(number)
+        is_free = all(other.path != file.before for other in self.files)
+        file.before, file.path = file.path, file.before if back and file.before and is_free else self._new().path
         self._look()
 
     @rule(number=PICK)

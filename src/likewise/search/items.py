@@ -563,7 +563,7 @@ class Places:
         before, now = old.identities, self.identities
         if now.items.paths is None or now.items.own_ids or before.items.own_ids:
             return
-        taken = {place.row for place in self._places.values() if place is not None and place.own}
+        taken = {row for latest in self._names if (row := now.exact(latest)) is not None}
         for latest, place in old._places.items():
             if place is None or not place.own or now.exact(latest) is not None:
                 continue
