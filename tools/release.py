@@ -83,7 +83,7 @@ def try_out(programs: Path, place: Path) -> None:
     clean = {name: value for name, value in os.environ.items() if name != "PYTHONPATH"}
     demo = json.loads(run(programs / "likewise", "demo", "--json", cwd=empty, env=clean))
     for row in demo["methods"]:
-        print(f"release:   {row['method']}: mAP {row['mAP']:.3f}")
+        print(f"release:   {row['label']}: mAP {row['taught']:.3f} of taught labels, {row['new']:.3f} of new ones")
     run(programs / "python", "-c", _DRAW, cwd=empty, env=clean)
     print(f"release: the page has {_served(programs, empty, clean)} pictures")
 

@@ -106,7 +106,7 @@ def test_a_gallery_of_another_width_is_one_sentence(run: Any, model: Path, tmp_p
 def test_without_a_model_items_are_ranked_by_their_cosine(run: Any, files: Path, tmp_path: Path) -> None:
     result = run("index", files / "test.npz", "-o", tmp_path / "t.index", "--neighbors", 0)
     assert result.exit_code == 0, result.stderr
-    assert "no model given: items are ranked by the cosine of their features; teach it on the page" in result.stderr
+    assert "no model: items are ranked by the cosine of their features; teach it on the page" in result.stderr
     index = load_index(tmp_path / "t.index")
     assert type(index.model) is Cosine
     learned, raw = (index.search(rows=[3, 7], space=space) for space in ("learned", "raw"))
@@ -131,7 +131,7 @@ def test_model_and_gallery_may_be_swapped(run: Any, files: Path, model: Path, tm
 def test_a_model_alone_is_one_sentence(run: Any, model: Path, tmp_path: Path) -> None:
     result = run("index", model, "-o", tmp_path / "t.index")
     assert (result.exit_code, result.stderr) == (
-        2, f"likewise: error: no gallery is given: expected likewise index {model} GALLERY -o NAME.index\n"
+        2, f"likewise: error: no gallery: expected likewise index {model} GALLERY -o NAME.index\n"
     )  # fmt: skip
 
 

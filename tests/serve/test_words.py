@@ -33,7 +33,7 @@ def worded(tmp_path_factory: pytest.TempPathFactory) -> Path:
 @pytest.fixture
 def client(worded: Path) -> Iterator[Any]:
     with talking(create_app(load_index(worded), ServerSettings())) as made:
-        made.app.state.session.prepare_words()
+        made.app.state.session.words.similarity("a picture")
         yield made
 
 
@@ -92,7 +92,7 @@ def test_what_is_no_query_in_words_is_refused(client: Any, query: dict[str, Any]
 
 def test_words_type_search_toggle_and_stay_in_the_address(browser: Any, worded: Path) -> None:
     with serving(worded) as (address, app), visiting(browser, address) as go:
-        app.state.session.prepare_words()
+        app.state.session.words.similarity("a picture")
         page = go()
         page.fill("#words", "a dog -cat")
         page.press("#words", "Enter")

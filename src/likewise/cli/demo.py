@@ -1,4 +1,4 @@
-"""`likewise demo`: learn from labelled pictures, or from digits, and show how results change."""
+"""`likewise demo`: a folder half of whose labels are hidden, ranked by cosine, by what was learned, and by an index."""
 
 from __future__ import annotations
 
@@ -19,25 +19,41 @@ from likewise.cli.console import emit_json, note, print_table, say, working
 from likewise.cli.options import AsJson
 from likewise.errors import LikewiseError, MissingExtraError
 from likewise.utils.files import atomic_write, make_folder
-from likewise.utils.wording import listed, plural
+from likewise.utils.wording import plural
 
 if TYPE_CHECKING:
-    from PIL.Image import Image
-
-    from likewise.rivals.compare import Outcome, Standing
     from likewise.rows import FeatureStore
 
 STAMPS = Path("/usr/share/tuxpaint/stamps")  # where Debian's tuxpaint-stamps-default puts some 800 pictures
-METHODS = {
-    "pictures": ("cosine", "lda", "ridge", "slr", "anchored"),
-    "digits": ("cosine", "lda", "slr-fixed", "slr", "anchored"),
-}
-BEFORE, AFTER = "cosine", "SimilarityLearner"
 _MARK = ".likewise-demo"  # a folder that has it is ours: its files may be replaced
 _FILES = ("strips.png", "demo.likewise")
 _SHOWN = 6  # queries in the picture
+_PLACES = 8  # results of each
 _LEAST = 10  # pictures of a class: three of them are then held out, so that each has two others to find
+_HELD_OUT = 0.3
 _VARIANT = re.compile(r"_(mirror|flip|mirror_flip)$")
+
+
+@dataclass
+class Ranking:
+    """Query and gallery vectors of the held-out rows, and mean average precision by the kind of the query's label."""
+
+    label: str
+    Q: np.ndarray
+    G: np.ndarray
+    taught: float
+    new: float
+
+
+@dataclass
+class DemoData:
+    """Labelled rows, which of their labels are hidden, and how to show a row."""
+
+    noun: str
+    X: Any
+    y: np.ndarray
+    hidden: np.ndarray
+    image: Callable[[int], Any]
 
 
 def demo(
@@ -49,18 +65,17 @@ def demo(
         ),
     ] = None,
     digits: Annotated[bool, Option("--digits", help="Handwritten digits only; needs no files.")] = False,
-    seed: Annotated[int, Option(help="Seed of the split and of the queries shown.", min=0)] = 0,
+    seed: Annotated[int, Option(help="Seed of the hidden labels, the split and the queries shown.", min=0)] = 0,
     as_json: AsJson = False,
 ) -> None:
-    """Learn what is similar from labelled pictures, compare with the usual methods, show results before and after.
+    """Learn what is similar from a folder half of whose labels are hidden, and show results before and after.
 
     The pictures are those of --pictures, or of Debian's package tuxpaint-stamps-default where it is installed; labels
-    are their folders. 30 % are held out: they are what is measured and shown. Without pictures the demo runs on the
-    handwritten digits of scikit-learn.
+    are their folders. Half of the labels are hidden, and 30 % of the pictures of every label are held out: these rank
+    each other, and are what is measured and shown. Without pictures the demo runs on the digits of scikit-learn.
 
-    Writes [bold]strips.png[/bold] (the results of a few queries before and after learning), [bold]demo.likewise[/bold]
-    (the learned model) and, of pictures, their features and an [bold].index[/bold] of all of them, which likewise serve
-    shows as a page to search and teach. likewise compare --output writes a report of such a comparison.
+    Writes [bold]strips.png[/bold] (the results of a few queries before and after), [bold]demo.likewise[/bold] (the
+    learned model) and, of pictures, their features and an [bold].index[/bold] of all of them.
 
     [bold]Examples[/bold]
 
@@ -82,89 +97,87 @@ def demo(
     if taken and not any((output / mark).is_file() for mark in (_MARK, "demo.likewise")):
         raise LikewiseError(f"{output} has a {taken[0]} already: choose another folder with --output")
     atomic_write(output / _MARK, b"This folder was made by likewise demo.\n")
-    store = None if digits else _extracted(folder, output, insisted=pictures is not None)
-    run = _of_digits(seed) if store is None else _of_pictures(store, seed)
-    image, caption = _strips(run, seed)
+    data, store = (None, None) if digits else _of_pictures(folder, output, seed, insisted=pictures is not None)
+    data = data or _of_digits(seed)
+    model, rankings, test = measured(data, seed)
     from likewise.utils.reporting.pictures import write_png
 
-    after, files = run.outcome(AFTER), {name: output / name for name in _FILES}
-    write_png(files["strips.png"], image)
-    after.runs[0].model.save(files["demo.likewise"], {"mAP": after.score})
+    files = {name: output / name for name in _FILES}
+    picture, change = _strips(data, rankings, test, seed)
+    write_png(files["strips.png"], picture)
+    model.save(files["demo.likewise"])
+    share = None
     if store is not None:
         from likewise.search import Index
 
         with working("indexing all pictures"):
-            index = Index.build(after.runs[0].model, store, n_neighbors="auto")
-            files["index"] = index.save(store.path.with_suffix(".index"))
-    if as_json:
-        written = {name: str(path) for name, path in files.items()}
-        emit_json({"data": run.noun, "caption": caption, **run.standing.to_dict(), "files": written})
-    else:
-        _show(run, caption, files)
+            index = Index.build(model, store, n_neighbors="auto")
+            files["index"], share = index.save(store.path.with_suffix(".index")), index.taught_share
+    facts = {
+        "data": data.noun,
+        "labels": len(set(data.y.tolist())),
+        "hidden": [str(name) for name in data.hidden],
+        "n_learned": model.n_samples_,
+        "n_test": len(test),
+        "methods": [{"label": one.label, "taught": one.taught, "new": one.new} for one in rankings],
+        "change": change,
+        "taught_share": share,
+        "files": {name: str(path) for name, path in files.items()},
+    }
+    emit_json(facts) if as_json else _show(facts)
 
 
-def _name(folder: Path) -> str:
-    return folder.resolve().name or "pictures"
+def measured(data: DemoData, seed: int) -> tuple[Any, list[Ranking], np.ndarray]:
+    """A model of the labels that are not hidden, the held-out rows ranked in three ways, and their row numbers."""
+    from likewise import SimilarityLearner
+    from likewise.evaluate import evaluate
+    from likewise.learn.cosine import Cosine
+    from likewise.rivals.compare.run import row_part
+    from likewise.search import Index
+
+    part = row_part(np.unique(data.y, return_inverse=True)[1], _HELD_OUT, np.random.default_rng(seed))
+    is_taught = ~np.isin(data.y, data.hidden)
+    train = part.train[is_taught[part.train]]
+    T, y = data.X[part.test], data.y[part.test]
+    with working(f"learning from {plural(len(train), 'labelled row')}"):
+        model = SimilarityLearner(random_state=seed).fit(data.X[train], data.y[train])
+        in_index = Index.build(model, T).model  # tells rows of taught labels from others
+    rankings = []
+    for label, one in (("cosine", Cosine().fit(T)), ("learned", model), ("learned, in an index", in_index)):
+        Q, G = one.transform_query(T), one.transform(T)
+        evaluation = evaluate(Q, G, y)
+        known = is_taught[part.test][evaluation.queries]
+        taught, new = (float(evaluation.values[some].mean()) for some in (known, ~known))
+        rankings.append(Ranking(label, Q, G, taught, new))
+    return model, rankings, part.test
 
 
 # -- The data ---------------------------------------------------------------------------------------------------------
 
 
-@dataclass
-class DemoRun:
-    """The comparison of methods on labelled rows, what they are called, and how to show one."""
-
-    noun: str
-    standing: Standing
-    X: Any
-    y: np.ndarray
-    image: Callable[[int], Any]
-    places: tuple[int, ...]
-
-    def outcome(self, label: str) -> Outcome:
-        return next(outcome for outcome in self.standing.outcomes if outcome.label == label)
+def _hidden(labels: np.ndarray, seed: int) -> np.ndarray:
+    """Half of the labels, drawn at random."""
+    return np.sort(np.random.default_rng(seed).permutation(np.unique(labels))[::2])
 
 
-def _compared(noun: str, X: Any, y: np.ndarray, image: Any, places: tuple[int, ...], seed: int) -> DemoRun:
-    from likewise.rivals.compare import compare
-
-    with working(f"learning on 70 % of the {noun}"):
-        options: dict[str, Any] = {"unseen": False, "mixed": False, "max_rows": None, "keep_models": True}
-        comparison = compare(X, y, methods=METHODS[noun], random_state=seed, **options)
-    assert comparison.seen is not None
-    return DemoRun(noun, comparison.seen, X, y, image, places)
-
-
-def _of_digits(seed: int) -> DemoRun:
+def _of_digits(seed: int) -> DemoData:
     from sklearn.datasets import load_digits
 
     X, y = load_digits(return_X_y=True)
     images = np.rint(255 - X.reshape(-1, 8, 8) * (255 / 16)).astype(np.uint8)  # dark on white
-    # A held-out digit has about 53 others of its class: these places show the whole of a good ranking.
-    return _compared("digits", X, y, images.__getitem__, (1, 2, 3, 5, 10, 20, 30, 40, 50), seed)
+    return DemoData("digits", X, y, _hidden(y, seed), images.__getitem__)
 
 
-def _of_pictures(store: FeatureStore, seed: int) -> DemoRun:
-    """The labelled pictures; those without a label take no part."""
-    from likewise.pictures import load_image
-    from likewise.pictures.images import shrink
-
-    names = np.array([item.label for item in store.items])
-    labelled = np.flatnonzero(names != "")
-
-    def image(row: int) -> Any:
-        return shrink(load_image(store.image_path(labelled[row]), 96), 192)
-
-    return _compared("pictures", store.features[labelled], names[labelled], image, (1, 2, 3, 4, 5, 6, 7, 8), seed)
-
-
-def _extracted(folder: Path, output: Path, insisted: bool) -> FeatureStore | None:
-    """Features of the pictures below a folder, with labels; what `output` has from an earlier run is not done again.
+def _of_pictures(
+    folder: Path, output: Path, seed: int, insisted: bool
+) -> tuple[DemoData, FeatureStore] | tuple[None, None]:
+    """The pictures below a folder and their features; what `output` has from an earlier run is not done again.
 
     None if the reader of pictures is not installed and the user did not ask for pictures.
     """
-    from likewise.pictures import extract_folder
+    from likewise.pictures import extract_folder, load_image
     from likewise.pictures.folder import find_images
+    from likewise.pictures.images import shrink
     from likewise.rows import FeatureStore
     from likewise.rows.store import escape, table_to_csv
 
@@ -174,25 +187,37 @@ def _extracted(folder: Path, output: Path, insisted: bool) -> FeatureStore | Non
     paths = [
         path for path, stem in stems.items() if (plain := _VARIANT.sub("", stem)) == stem or plain not in originals
     ]
-    labels = folder_labels(paths)
-    n_labels = len(set(labels) - {""})
-    if n_labels < 2:
+    labels = dict(zip(paths, folder_labels(paths), strict=True))
+    names = np.unique([label for label in labels.values() if label])
+    if len(names) < 4:
         raise LikewiseError(
-            f"--pictures {folder} has {plural(n_labels, 'sub-folder')} of {_LEAST} pictures or more: "
-            "expected at least two, one for each label"
+            f"--pictures {folder} has {plural(len(names), 'sub-folder')} of {_LEAST} pictures or more: "
+            "expected at least four, one for each label"
         )
-    table = output / f"{_name(folder)}.csv"
-    atomic_write(table, table_to_csv(("path", "label"), zip(map(escape, paths), map(escape, labels), strict=True)))
-    store = output / f"{_name(folder)}.features"
+    hidden = _hidden(names, seed)
+    lines = [(escape(path), "" if label in hidden else escape(label)) for path, label in labels.items()]
+    table, place = output / f"{_name(folder)}.csv", output / f"{_name(folder)}.features"
+    atomic_write(table, table_to_csv(("path", "label"), lines))
     try:
         with working(f"extracting features of the pictures in {folder}"):
-            extract_folder(folder, store, labels=table)
+            extract_folder(folder, place, labels=table)
     except MissingExtraError as error:
         if insisted:
             raise
         note(f"{error}; the demo runs on handwritten digits")
-        return None
-    return FeatureStore.open(store)
+        return None, None
+    store = FeatureStore.open(place)
+    y = np.array([labels[item.path] for item in store.items])
+    rows = np.flatnonzero(y != "")  # pictures of small folders take no part in what is measured
+
+    def image(row: int) -> Any:
+        return shrink(load_image(store.image_path(rows[row]), 96), 192)
+
+    return DemoData("pictures", np.asarray(store.features[rows]), y[rows], hidden, image), store
+
+
+def _name(folder: Path) -> str:
+    return folder.resolve().name or "pictures"
 
 
 def folder_labels(paths: Sequence[str]) -> list[str]:
@@ -205,52 +230,43 @@ def folder_labels(paths: Sequence[str]) -> list[str]:
 # -- The results ------------------------------------------------------------------------------------------------------
 
 
-def _strips(run: DemoRun, seed: int) -> tuple[Image, str]:
-    """Results before and after learning, and a caption that says how the queries were chosen."""
+def _strips(data: DemoData, rankings: list[Ranking], test: np.ndarray, seed: int) -> tuple[Any, dict[str, int]]:
+    """Results of a few queries before and after, and how many held-out rows have more right ones, or fewer."""
     from likewise.utils.reporting.pictures import Panel, choose_queries, nearest, retrieval_strips
 
-    test = run.standing.parts[0].test
-    Q, y = run.X[test], run.y[test]
-    places = [place for place in run.places if place < len(test)]
-    pair = (run.outcome(BEFORE), run.outcome(AFTER))
-    models = [outcome.runs[0].model for outcome in pair]
-    everyone, shown = np.arange(len(test)), np.array(places) - 1
-    sides = [(model.transform_query(Q), model.transform(Q)) for model in models]
-    neighbours = [nearest(*side, places[-1], exclude=everyone)[:, shown] for side in sides]
+    y, pair, everyone = data.y[test], (rankings[0], rankings[-1]), np.arange(len(test))
+    neighbours = [nearest(one.Q, one.G, min(_PLACES, len(test) - 1), exclude=everyone) for one in pair]
     hits = [(y[rows] == y[:, None]).sum(axis=1) for rows in neighbours]
-    chosen, differing = choose_queries(hits, y, _SHOWN, seed)
+    chosen, _ = choose_queries(hits, y, _SHOWN, seed)
     panels = [
-        Panel(f"{when}: {o.label}", rows[chosen], f"mAP {o.score:.3f}", [f"#{p}" for p in places])
-        for when, o, rows in zip(("before", "after"), pair, neighbours, strict=True)
+        Panel(f"{when}: {one.label}", rows[chosen], f"mAP {one.taught:.3f} taught, {one.new:.3f} new")
+        for when, one, rows in zip(("before", "after"), pair, neighbours, strict=True)
     ]
-    gallery: Any = {j: run.image(test[j]) for panel in panels for j in np.unique(panel.rows)}
-    picture = retrieval_strips([run.image(test[i]) for i in chosen], gallery, panels, y[chosen], y)
-    better, worse = int((hits[1] > hits[0]).sum()), int((hits[1] < hits[0]).sum())
-    ranks = f"1 to {places[-1]}" if len(places) == places[-1] else listed([*map(str, places)])
-    caption = (
-        f"All {run.noun} shown are held out: no method has learned from them. Queries are framed green, results with "
-        f"the query's label red, others blue. Results are shown at ranks {ranks}. The {len(chosen)} queries are a "
-        f"seeded random draw, {differing} of them among those where the number of hits at these ranks differs, "
-        f"whichever method is better. Of all {len(test)} held-out {run.noun}, learning gives more hits for {better}, "
-        f"fewer for {worse} and as many for {len(test) - better - worse}. mAP judges the whole ranking; at rank 1 "
-        f"alone, {BEFORE} is right for {pair[0].figures['P@1']:.1%} of the {run.noun} and {AFTER} for "
-        f"{pair[1].figures['P@1']:.1%}."
-    )
-    return picture, caption
+    gallery: Any = {j: data.image(test[j]) for panel in panels for j in np.unique(panel.rows)}
+    picture = retrieval_strips([data.image(test[i]) for i in chosen], gallery, panels, y[chosen], y)
+    return picture, {"more": int((hits[1] > hits[0]).sum()), "fewer": int((hits[1] < hits[0]).sum())}
 
 
-def _show(run: DemoRun, caption: str, files: dict[str, Path]) -> None:
-    standing = run.standing
-    counts = f"{standing.n_train:,} to learn from and {standing.n_test:,} held out, which rank each other"
-    say(f"{run.noun}: {len(set(run.y.tolist()))} labels; {counts}")
-    figures = [(o.label, o.score, o.figures["P@1"], o.seconds) for o in standing.outcomes]
-    rows = [[label, *(f"{value:.3f}" for value in values)] for label, *values in figures]
-    print_table(("method", "mAP", "P@1", "seconds"), rows)
-    say(caption)
-    for path in files.values():
-        say(f"wrote {path}")
+def _show(facts: dict[str, Any]) -> None:
+    noun, hidden, files, change = facts["data"], len(facts["hidden"]), facts["files"], facts["change"]
+    say(f"{facts['labels']} labels, {hidden} of them hidden; learned from {facts['n_learned']:,} {noun} of the others")
+    say(f"mAP of {facts['n_test']:,} held-out {noun} that rank each other, by whether their label was taught:")
+    rows = [(one["label"], f"{one['taught']:.3f}", f"{one['new']:.3f}") for one in facts["methods"]]
+    print_table(("", "taught", "new"), rows)
+    say("An index sees which of its rows have a label that was not taught, and ranks these by a map for new ones:")
+    say(f"{change['more']} {noun} have more right results among the first {_PLACES} than by cosine, {change['fewer']}")
+    say(f"fewer; {files['strips.png']} shows {_SHOWN}, drawn at random.")
+    called, installed = Path(sys.argv[0]), shutil.which("likewise")
+    here = called.stem == "likewise" and (installed is None or Path(installed).resolve() != called.resolve())
+    program = str(called) if here else "likewise"
+    commands = {"every method on your own rows": ["compare", "train.csv"]}
     if "index" in files:
-        called, installed = Path(sys.argv[0]), shutil.which("likewise")
-        here = called.stem == "likewise" and (installed is None or Path(installed).resolve() != called.resolve())
-        line = shlex.join([str(called) if here else "likewise", "serve", str(files["index"])])
-        say(f"\nTo search them, and to teach it what you mean:\n\n  {line}\n")
+        commands = {
+            "search them, and teach it what you mean": ["serve", files["index"]],
+            "the same for your own pictures": ["PHOTOS/"],
+            "other methods on these": ["compare", str(Path(files["index"]).with_suffix(".features"))],
+        }
+    say("\nNext:")
+    lines = {shlex.join([program, *words]): text for text, words in commands.items()}
+    width = max(map(len, lines))
+    say("\n".join(f"  {line:<{width}}  # {text}" for line, text in lines.items()))

@@ -1,5 +1,6 @@
 """`likewise evaluate`: how well a model ranks, compared with raw cosine or with the model that it would replace."""
 
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from typing import Annotated, Any, NamedTuple
@@ -22,7 +23,7 @@ from likewise.cli.options import (
     load_model,
     load_table,
     model_first,
-)
+)  # fmt: skip
 from likewise.errors import LikewiseError
 from likewise.utils.wording import plural
 
@@ -98,6 +99,8 @@ def evaluate(
     queried, ranked = labelled(table), None
     if gallery is not None:
         ranked = labelled(read(gallery, gallery_labels, label_column, features, None, metadata))
+        if (queried.y.dtype.kind in "iu") != (ranked.y.dtype.kind in "iu"):  # a file may hold '3', the other 3
+            queried, ranked = (replace(side, y=side.y.astype(str)) for side in (queried, ranked))
     _note_unseen_classes(fitted, queried)
     if against is not None:
         return _gate((model, against), (fitted, load_model(against)), queried, ranked, options, as_json)
@@ -120,50 +123,16 @@ def _from_disk(model: Any, queried: Any, options: dict[str, Any]) -> tuple[Any, 
     return queried, None, learned, raw
 
 
-def _report(
-    path: Path, model: Any, queried: Any, ranked: Any, learned: Any, raw: Any, page: Path | None, as_json: bool
-) -> None:
-    y_q, y_g = _matched(queried.y, None if ranked is None else ranked.y)
-    pairs = _pairs_of(model, queried.X, y_q, None if ranked is None else ranked.X, y_g)
-    outcome = {**_outcome(path, queried, ranked, learned, raw), "learned_from": _learned_from(model, queried, learned)}
-    outcome |= {"pairs": pairs.summary(), "open_set": _open_set(model, queried.X, queried.y, learned)}
-    if page is not None:
-        note(f"curves in {_write_page(page, path.name, queried.source, pairs)}")
-    if as_json:
-        emit_json(outcome)
-        return
-    _show(outcome)
-    _show_pairs(outcome)
-
-
-def _learned_from(model: Any, queried: Any, learned: Any) -> dict[str, float | int | None] | None:
-    """How many rows the model learned from, and the metric of the other queries; None if it learned from none."""
-    known = model.learned_from(queried.X)
-    if not known.any():
-        return None
-    others = learned.values[~known[learned.queries]]
-    return {"rows": int(known.sum()), f"{learned.metric}_of_others": float(others.mean()) if len(others) else None}
-
-
 def _measure(model: Any, queried: Any, ranked: Any, options: dict[str, Any]) -> Any:
     """The evaluation of a model, or of the cosine of the rows as they came."""
     from sklearn.preprocessing import normalize
 
     from likewise.evaluate import evaluate as measured
 
-    y_q, y_g = _matched(queried.y, None if ranked is None else ranked.y)
-    G = queried.X if ranked is None else ranked.X
+    gallery, y = (queried, None) if ranked is None else (ranked, ranked.y)
     if model is not None:
-        return measured(model.transform_query(queried.X), model.transform(G), y_q, y_g, **options)
-    Q = normalize(queried.X)
-    return measured(Q, Q if ranked is None else normalize(ranked.X), y_q, y_g, **options)
-
-
-def _matched(y_q: Any, y_g: Any) -> tuple[Any, Any]:
-    """Labels of both sides as one type: a file may hold '3' where the other holds 3."""
-    if y_g is None or (y_q.dtype.kind in "iu") == (y_g.dtype.kind in "iu"):
-        return y_q, y_g
-    return y_q.astype(str), y_g.astype(str)
+        return measured(model.transform_query(queried.X), model.transform(gallery.X), queried.y, y, **options)
+    return measured(normalize(queried.X), normalize(gallery.X), queried.y, y, **options)
 
 
 def _note_unseen_classes(model: Any, queried: Any) -> None:
@@ -177,44 +146,68 @@ def _note_unseen_classes(model: Any, queried: Any) -> None:
         note(f"{unseen} of {plural(len(names), 'class')} in {queried.source} {seen} in training")
 
 
-def _outcome(path: Path, queried: Any, ranked: Any, learned: Any, raw: Any) -> dict[str, Any]:
+def _difference(new: Any, old: Any) -> dict[str, Any]:
+    """The difference of two evaluations of the same queries, its interval, and the p-value of a paired test."""
     from likewise.evaluate import paired_test
 
-    test, metric = paired_test(learned.values, raw.values), learned.metric
-    return {
+    test, metric = paired_test(new.values, old.values), new.metric
+    return {metric: test.difference, f"{metric}_interval": list(test.interval), "p_value": test.p_value}
+
+
+def _report(
+    path: Path, model: Any, queried: Any, ranked: Any, learned: Any, raw: Any, page: Path | None, as_json: bool
+) -> None:
+    """A model compared with the cosine of the raw rows, and how well it verifies pairs and knows unknown classes."""
+    metric, is_known = learned.metric, model.learned_from(queried.X)
+    others = learned.values[~is_known[learned.queries]]
+    of_others = float(others.mean()) if len(others) else None
+    known = {"rows": int(is_known.sum()), f"{metric}_of_others": of_others} if is_known.any() else None
+    pairs = _pairs_of(model, queried.X, queried.y, *((None, None) if ranked is None else (ranked.X, ranked.y)))
+    outcome: dict[str, Any] = {
         "file": str(path),
         "queries": queried.source,
         "gallery": queried.source if ranked is None else ranked.source,
         "model": learned.summary(),
         "raw_cosine": raw.summary(),
-        "gain": {metric: test.difference, f"{metric}_interval": list(test.interval), "p_value": test.p_value},
+        "gain": _difference(learned, raw),
         "metric": metric,
+        "learned_from": known,
+        "pairs": pairs.summary(),
+        "open_set": _open_set(model, queried.X, queried.y, learned),
     }
+    if page is not None:
+        note(f"curves in {_write_page(page, path.name, queried.source, pairs)}")
+    if as_json:
+        return emit_json(outcome)
+    console, n_excluded, of_what = results(), outcome["model"]["n_excluded"], "model"
+    _print_size(outcome["model"], queried.source)
+    if n_excluded:
+        were = "was" if n_excluded == 1 else "were"
+        console.print(f"{plural(n_excluded, 'query')} without a relevant row {were} left out")
+    if known is not None and of_others is None:
+        of_what = "model, of rows it learned from"
+        console.print("the model learned from all of these rows: this does not test it")
+    elif known is not None:
+        console.print(f"the model learned from {known['rows']:,} of these rows; {metric} of the others {of_others:.4f}")
+    _print_figures((of_what, "raw cosine"), outcome["model"], outcome["raw_cosine"])
+    _print_difference(f"{metric} gain", metric, outcome["gain"])
+    return _show_pairs(outcome)
 
 
-def _show(outcome: dict[str, Any]) -> None:
-    console = results()
-    learned, raw, metric = outcome["model"], outcome["raw_cosine"], outcome["metric"]
-    console.print(f"{plural(learned['n_queries'], 'query')} from {outcome['queries']}", markup=False, soft_wrap=True)
-    if learned["n_excluded"]:
-        were = "was" if learned["n_excluded"] == 1 else "were"
-        console.print(f"{plural(learned['n_excluded'], 'query')} without a relevant row {were} left out")
-    known = outcome["learned_from"]
-    if known is not None:
-        new = known[f"{metric}_of_others"]
-        which = "all of these rows: this does not test it" if new is None else f"{known['rows']:,} of these rows"
-        console.print(
-            f"the model learned from {which}" + ("" if new is None else f"; {metric} of the others {new:.4f}")
-        )
-    all_learned = known is not None and known[f"{metric}_of_others"] is None
-    names = [name for name in learned if not name.startswith("n_")]
-    rows = [(name.replace("_", " "), _figure(learned[name]), _figure(raw[name])) for name in names]
-    print_table(("", "model, of rows it learned from" if all_learned else "model", "raw cosine"), rows)
-    gain = outcome["gain"]
-    console.print(
-        f"{metric} gain {gain[metric]:+.4f}, 95 % interval {_figure(gain[f'{metric}_interval'])}, "
-        f"p = {gain['p_value']:.2g}"
-    )
+def _print_size(summary: dict[str, Any], source: str, more: str = "") -> None:
+    results().print(f"{plural(summary['n_queries'], 'query')} from {source}{more}", markup=False, soft_wrap=True)
+
+
+def _print_figures(names: tuple[str, str], one: dict[str, Any], other: dict[str, Any]) -> None:
+    """Two summaries next to each other."""
+    figures = [name for name in one if not name.startswith("n_") and name not in ("file", "id")]
+    rows = [(name.replace("_", " "), _figure(one[name]), _figure(other[name])) for name in figures]
+    print_table(("", *names), rows)
+
+
+def _print_difference(text: str, metric: str, difference: dict[str, Any]) -> None:
+    interval = _figure(difference[f"{metric}_interval"])
+    results().print(f"{text} {difference[metric]:+.4f}, 95 % interval {interval}, p = {difference['p_value']:.2g}")
 
 
 def _figure(value: float | list[float]) -> str:
@@ -228,54 +221,37 @@ def _gate(
     paths: tuple[Path, Path], models: tuple[Any, Any], queried: Any, ranked: Any, options: dict[str, Any], as_json: bool
 ) -> None:
     """Compare two models on rows that neither learned from, and exit with 4 if the first is clearly worse."""
-    from dataclasses import replace
-
     is_new = ~(models[0].learned_from(queried.X) | models[1].learned_from(queried.X))
-    n_known = int(np.count_nonzero(~is_new))
+    n_known, source = int(np.count_nonzero(~is_new)), queried.source
     if not is_new.any():
-        raise LikewiseError(
-            f"the models learned from all rows of {queried.source}: expected some that neither has seen"
-        )
+        raise LikewiseError(f"the models learned from all rows of {source}: expected some that neither has seen")
     if n_known:
         queried = replace(queried, X=queried.X[is_new], y=queried.y[is_new], names=None, ids=None, metadata=None)
     with working(f"measuring {queried.X.shape[0]:,} queries"):
         new, old = (_measure(model, queried, ranked, options) for model in models)
-    outcome = {**_comparison(new, old, queried.y), "queries": queried.source, "n_learned_left_out": n_known}
-    for name, path, model in zip(("new", "old"), paths, models, strict=True):
-        outcome[name] = {"file": str(path), "id": model.identity, **outcome[name]}
-    emit_json(outcome) if as_json else _show_gate(outcome)
-    if outcome["verdict"] == "worse":
-        raise Exit(WORSE)
-
-
-def _comparison(new: Any, old: Any, y: np.ndarray) -> dict[str, Any]:
-    """Both figures, the paired test, and the metric of each class, those that lose most first."""
-    from likewise.evaluate import paired_test
-
-    test, metric = paired_test(new.values, old.values), new.metric
-    is_clear = test.p_value < _CLEAR
-    verdict = "equal" if not is_clear else "better" if test.difference > 0 else "worse"
-    names, code, counts = np.unique(np.asarray(y).astype(str)[new.queries], return_inverse=True, return_counts=True)
+    difference, metric = _difference(new, old), new.metric
+    is_clear = difference["p_value"] < _CLEAR
+    verdict = "equal" if not is_clear else "better" if difference[metric] > 0 else "worse"
+    names, code, counts = np.unique(queried.y.astype(str)[new.queries], return_inverse=True, return_counts=True)
     of_new, of_old = (np.bincount(code, e.values) / counts for e in (new, old))
     classes = [
         {"class": str(names[c]), "n_queries": int(counts[c]), "new": float(of_new[c]), "old": float(of_old[c])}
-        for c in np.argsort(of_new - of_old, kind="stable")
+        for c in np.argsort(of_new - of_old, kind="stable")  # those that lose most first
     ]
-    difference = {metric: test.difference, f"{metric}_interval": list(test.interval), "p_value": test.p_value}
-    summaries = {"new": new.summary(), "old": old.summary()}
-    return {"verdict": verdict, "metric": metric, **summaries, "difference": difference, "classes": classes}
+    outcome: dict[str, Any] = {"verdict": verdict, "metric": metric}
+    for name, path, model, evaluation in zip(("new", "old"), paths, models, (new, old), strict=True):
+        outcome[name] = {"file": str(path), "id": model.identity, **evaluation.summary()}
+    outcome |= {"difference": difference, "classes": classes, "queries": source, "n_learned_left_out": n_known}
+    emit_json(outcome) if as_json else _show_gate(outcome)
+    if verdict == "worse":
+        raise Exit(WORSE)
 
 
 def _show_gate(outcome: dict[str, Any]) -> None:
-    console, new, old, metric = results(), outcome["new"], outcome["old"], outcome["metric"]
-    left_out = outcome["n_learned_left_out"]
-    note_of = f"; {plural(left_out, 'row')} that a model learned from left out" if left_out else ""
-    console.print(
-        f"{plural(new['n_queries'], 'query')} from {outcome['queries']}{note_of}", markup=False, soft_wrap=True
-    )
-    names = [name for name in new if not name.startswith("n_") and name not in ("file", "id")]
-    rows = [(name.replace("_", " "), _figure(new[name]), _figure(old[name])) for name in names]
-    print_table(("", f"new {new['id']}", f"old {old['id']}"), rows)
+    new, old, metric, left_out = outcome["new"], outcome["old"], outcome["metric"], outcome["n_learned_left_out"]
+    more = f"; {plural(left_out, 'row')} that a model learned from left out" if left_out else ""
+    _print_size(new, outcome["queries"], more)
+    _print_figures((f"new {new['id']}", f"old {old['id']}"), new, old)
     losers = [one for one in outcome["classes"] if one["new"] < one["old"]][:_SHOWN]
     if losers:
         print_table(
@@ -283,11 +259,7 @@ def _show_gate(outcome: dict[str, Any]) -> None:
             [(one["class"], str(one["n_queries"]), _figure(one["new"]), _figure(one["old"])) for one in losers],
         )
     words = {"better": "clearly better", "equal": "no clear difference", "worse": "clearly worse"}[outcome["verdict"]]
-    change = outcome["difference"]
-    console.print(
-        f"{words}: {metric} {change[metric]:+.4f}, "
-        f"95 % interval {_figure(change[f'{metric}_interval'])}, p = {change['p_value']:.2g}"
-    )
+    _print_difference(f"{words}: {metric}", metric, outcome["difference"])
 
 
 # -- Pairs: verification, calibration, and unknown classes -------------------------------------------------------------

@@ -7,6 +7,7 @@ from pathlib import Path
 from shutil import rmtree
 from typing import Annotated, Any
 
+import numpy as np
 from typer import Argument, Option
 
 from likewise.cli.console import emit_json, note, say, working
@@ -24,7 +25,7 @@ from likewise.cli.options import (
     load_table,
     model_first,
     open_index,
-)
+)  # fmt: skip
 from likewise.errors import LikewiseError
 from likewise.utils.wording import plural
 
@@ -74,22 +75,19 @@ def index(
 
     The index is a folder that holds everything search and serve need: the model, the vectors and raw features of the
     gallery, its labels and paths, and the extractor if the features came from images. An existing index is replaced
-    only once the new one is complete.
+    only once the new one is complete. A gallery in a folder of features or a .npy file may be larger than memory; from
+    a million items on, a command that was killed continues where it was when it is run again.
 
-    --update reads the gallery again and compares it with NAME.index by ids: rows that are new, changed or gone are
-    counted, and only those with other features are embedded; all are, if MODEL is another one. Without NAME.index it
-    is built. A running likewise serve takes over within seconds. The version before stays on disk for --rollback.
+    --update compares the gallery with NAME.index by ids: rows that are new, changed or gone are counted, and only those
+    with other features are embedded; all are, if MODEL is another one. A running likewise serve takes over within
+    seconds. The version before stays on disk for --rollback.
 
     Of a .csv or .parquet file, the column id (or --id) holds the ids, and the columns that are not features are kept as
     metadata: likewise search --where and the page filter by them, and the page shows them.
 
-    A gallery in a folder of features or a .npy file may be larger than memory: it is read in blocks, and only the
-    vectors are held in memory. From a million items on, intermediate results are kept in NAME.index.building, and a
-    command that was killed continues from there when it is run again.
-
     Search is exact by default. --approximate builds an HNSW graph (hnsw), inverted lists (ivf), or lists with codes of
-    some bytes per vector (ivfpq), and prints their recall@10 against exact search on your own gallery. auto measures
-    one exact search first, and stays exact if it takes less than 50 ms.
+    some bytes per vector (ivfpq), and prints their recall@10 against exact search on your own gallery. auto stays exact
+    if one exact search takes less than 50 ms.
 
     --neighbors smooths vectors and queries by their nearest neighbours in the gallery, which usually ranks better here,
     but queries that are made elsewhere, by the model alone, are not smoothed. With auto the labels of the gallery
@@ -114,6 +112,7 @@ def index(
     from likewise.search.exports import export as write
     from likewise.search.storage import is_index
     from likewise.teach import save_index
+    from likewise.words.search import Words, has_words
 
     if rollback:
         return _roll_back(Path(first), second, output, as_json)
@@ -125,34 +124,37 @@ def index(
     for number, path in enumerate(exports):
         check_writable(path, first, second, labels, output, *exports[:number], option="--export")
     began = time.perf_counter()
-    model, gallery = _model_and_gallery(first, second)
+    if second is None and kind_of(first) == "model":
+        raise LikewiseError(f"no gallery: expected likewise index {first} GALLERY -o NAME.index")
+    model, gallery = (None, first) if second is None else model_first(first, second)
     if neighbors is None:
         neighbors = "auto" if update and is_index(output) else "0"  # an update keeps those of the index
-    options: dict[str, Any] = {
-        "approximate": approximate,
-        "n_neighbors": _neighbors(neighbors),
-        "new_items": _new_items(new_items),
-    }
+    if neighbors != "auto" and not neighbors.isdecimal():
+        raise LikewiseError(f"--neighbors {neighbors}: expected auto, a number of neighbours, or 0 for none")
+    try:
+        share = new_items if new_items == "auto" else float(new_items)
+    except ValueError:
+        raise LikewiseError(f"--new-items {new_items}: expected auto, or a share from 0 to below 1") from None
+    n_neighbors = neighbors if neighbors == "auto" else int(neighbors)
+    options: dict[str, Any] = {"approximate": approximate, "n_neighbors": n_neighbors, "new_items": share}
     reading: dict[str, Any] = {
-        "labels": labels,
-        "label_column": label_column,
-        "features": features,
-        "id_column": id_column,
-    }
-    reading |= {"metadata": metadata, "drop_invalid": drop_invalid}
+        "labels": labels, "label_column": label_column, "features": features, "id_column": id_column,
+        "metadata": metadata, "drop_invalid": drop_invalid,
+    }  # fmt: skip
     steps, changes = None, None
     if update and is_index(output):
         built, changes = _updated(model, gallery, reading, output, options)
     else:
         rows = _gallery(gallery, reading)
         steps = _workspace(rows, output)
-        built = _build(_load_or_cosine(model, rows), rows, gallery, steps, options)
+        built = _built(model, rows, gallery, {**options, "approximate": approximate or False, "workspace": steps})
     with working(f"writing {output}"):
         if changes is None or changes:
             save_index(built, output)
         if steps is not None:
             rmtree(steps)
-        _learn_words(built)
+        if has_words(built):
+            _ = Words(built).gallery  # learned now, so that the first search by words is fast
         written = [str(write(built, path)) for path in exports]
     summary = _summary(built, output, written, time.perf_counter() - began)
     if changes is not None:
@@ -187,28 +189,6 @@ def _updated(
         return updated(index, rows, fitted, **options)
 
 
-def _new_items(word: str) -> float | str:
-    try:
-        return word if word == "auto" else float(word)
-    except ValueError:
-        raise LikewiseError(f"--new-items {word}: expected auto, or a share from 0 to below 1") from None
-
-
-def _neighbors(word: str) -> int | str:
-    if word != "auto" and not word.isdecimal():
-        raise LikewiseError(f"--neighbors {word}: expected auto, a number of neighbours, or 0 for none")
-    return word if word == "auto" else int(word)
-
-
-def _model_and_gallery(first: str, second: str | None) -> tuple[str | None, str]:
-    """The model, if there is one, and the gallery, in whichever order they came."""
-    if second is not None:
-        return model_first(first, second)
-    if kind_of(first) == "model":
-        raise LikewiseError(f"no gallery is given: expected likewise index {first} GALLERY -o NAME.index")
-    return None, first
-
-
 def _gallery(path: str, reading: dict[str, Any]) -> Any:
     """A feature store, which stays on disk, or a table."""
     from likewise.rows.store import FeatureStore, is_store
@@ -228,25 +208,20 @@ def _workspace(rows: Any, output: Path) -> Path | None:
     return steps
 
 
-def _load_or_cosine(model: str | None, rows: Any) -> Any:
-    if model is not None:
-        return load_model(Path(model))
-    import numpy as np
-
+def _built(model: str | None, rows: Any, gallery: str, options: dict[str, Any]) -> Any:
+    """An index of the rows by a model, or by the cosine of the rows without one."""
     from likewise.learn.cosine import Cosine
-
-    note("no model given: items are ranked by the cosine of their features; teach it on the page of likewise serve")
-    X = rows.features if hasattr(rows, "features") else rows.X
-    return Cosine().fit(X[:RESUMABLE_FROM] if isinstance(X, np.ndarray) else X)  # it takes the width alone
-
-
-def _build(model: Any, rows: Any, gallery: str, steps: Path | None, options: dict[str, Any]) -> Any:
     from likewise.search import Index
 
-    options = {**options, "approximate": options["approximate"] or False, "workspace": steps}
+    if model is not None:
+        fitted = load_model(Path(model))
+    else:
+        note("no model: items are ranked by the cosine of their features; teach it on the page of likewise serve")
+        X = rows.features if hasattr(rows, "features") else rows.X
+        fitted = Cosine().fit(X[:RESUMABLE_FROM] if isinstance(X, np.ndarray) else X)  # it takes the width alone
     shows_bar = sys.stderr.isatty()
     with nullcontext() if shows_bar else working(f"indexing {gallery}"):
-        return Index.build(model, rows, **options, verbose=int(shows_bar))
+        return Index.build(fitted, rows, **options, verbose=int(shows_bar))
 
 
 def _summary(built: Any, output: Path, written: list[str], seconds: float) -> dict[str, Any]:
@@ -291,11 +266,3 @@ def _sentence(summary: dict[str, Any]) -> str:
     if summary["metadata"]:
         text += "\nmetadata: " + ", ".join(f"{name} ({kind})" for name, kind in summary["metadata"].items())
     return "\n".join([text, *(f"wrote {path}" for path in summary["exports"])])
-
-
-def _learn_words(index: Any) -> None:
-    """Learn the words of a saved index, if it can have any, so that the first search by words is fast."""
-    from likewise.words.search import Words, has_words
-
-    if has_words(index):
-        _ = Words(index).gallery

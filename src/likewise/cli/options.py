@@ -95,29 +95,23 @@ def kind_of(path: str | os.PathLike[str]) -> Kind | None:
 
 def expect(wanted: Iterable[Kind], path: str | os.PathLike[str]) -> None:
     """Raise if a path is of another kind; the message says which, and what to do."""
-    wanted, kind = list(wanted), kind_of(path)
+    wanted, kind, path = list(wanted), kind_of(path), Path(path)
     if kind is None or kind in wanted:
         return
-    advice = _advice(kind, wanted[0], Path(path))
-    raise LikewiseError(f"{path} is {_NAMES[kind]}, and {_NAMES[wanted[0]]} is expected: {advice}")
-
-
-def _advice(kind: Kind, wanted: Kind, path: Path) -> str:
-    base = path.with_suffix("") if path.suffix else path
+    name = (path.with_suffix("") if path.suffix else path).name
+    makes = {"model": f"fit {path} -o {name}.likewise", "index": f"index {path} -o {name}.index"}
     steps = {
         "pictures": f"likewise features {path} -o {path.name}.features comes first; likewise {path}/ does all of it",
         "model": "it was learned from features; give those, or a table",
         "index": f"likewise search {path} and likewise serve {path} open it",
     }
-    makes = {
-        "model": f"likewise fit {path} -o {base.name}.likewise makes one from it",
-        "index": f"likewise index {path} -o {base.name}.index makes one from it",
-    }
-    if wanted == "index" and kind == "model":
-        return f"likewise index {path} FEATURES -o {base.name}.index makes one from it and features"
-    if kind in ("features", "table") and wanted in makes:
-        return makes[wanted]
-    return steps[kind]
+    if kind == "model" and wanted[0] == "index":
+        advice = f"likewise index {path} FEATURES -o {name}.index makes one from it and features"
+    elif kind in ("features", "table") and wanted[0] in makes:
+        advice = f"likewise {makes[wanted[0]]} makes one from it"
+    else:
+        advice = steps[kind]
+    raise LikewiseError(f"{path} is {_NAMES[kind]}, and {_NAMES[wanted[0]]} is expected: {advice}")
 
 
 def model_first(first: str, second: str) -> tuple[str, str]:

@@ -81,7 +81,9 @@ def create_app(
         telemetry={"tracing": False, "metrics": False, "logs": False},  # /metrics and the log are ours
     )
     shared: dict[str, Any] = {"token": token, "throttle": throttle, "folder": folder, "metrics": metrics}
-    shared |= {"stopping": lambda: False, "batcher": SearchBatcher(), "shown_root": _root(index, settings)}
+    shared |= {"stopping": lambda: False, "batcher": SearchBatcher(), "shown_root": None}
+    if not settings.for_others and index.root is not None:  # only for the person at this machine
+        shared["shown_root"] = str(index.root.resolve())
     shared["streams"] = Counter()  # open ones of each client
     shared["name"] = "index" if folder is None else folder.resolve().stem
 
@@ -125,11 +127,6 @@ def _state(session: Session, before: State, folder: Path | None) -> State:
     state.exports = Exports(session)
     state.concepts = Concepts(session, state.teaching, folder, before.shown_root is not None)
     return state
-
-
-def _root(index: BaseIndex, settings: ServerSettings) -> str | None:
-    """The folder of the pictures, only for the person at this machine."""
-    return str(index.root.resolve()) if not settings.for_others and index.root is not None else None
 
 
 @asynccontextmanager

@@ -154,8 +154,7 @@ class ColumnFacets:
         """Each column, and for each item the place of its value among the values that are counted, -1 without one."""
         metadata = self._items.metadata
         names = [] if metadata is None else metadata.names
-        columns = map(self._column, names[:_MOST_COLUMNS])
-        return [column for column in columns if column is not None]
+        return [column for column in map(self._column, names[:_MOST_COLUMNS]) if column is not None]
 
     def _column(self, name: str) -> tuple[ColumnFacet, np.ndarray | None] | None:
         import pyarrow.compute as pc

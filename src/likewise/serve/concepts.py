@@ -1,19 +1,17 @@
 """Named sets on the page: previewed at a cut-off, saved as labels, listed, written as keywords next to the pictures."""
 
-import secrets
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
-from cachetools import LRUCache
 
 from likewise.errors import LikewiseError
 from likewise.pictures.sidecars import apply_keyword, default_undo_list, n_writes, undo_keyword
 from likewise.search.rank import NotFoundError
 from likewise.serve.jobs import Job
-from likewise.serve.session import SearchQuery, Session
+from likewise.serve.session import Recent, SearchQuery, Session
 from likewise.serve.teaching import TeachingSession
 from likewise.teach.concepts import Concept, csv_of, pictures_of
 
@@ -41,7 +39,7 @@ class Concepts:
         self.job = Job("keywords", folder)
         self.progress, self.total = 0, 0
         self.outcome: dict[str, Any] | None = None
-        self._kept: LRUCache[str, Concept] = LRUCache(32)
+        self._previews: Recent[Concept] = Recent(32, "this preview is no longer available; make it again")
 
     # -- previews -----------------------------------------------------------------------------------------------------
 
@@ -49,7 +47,7 @@ class Concepts:
         """The items with a label, and those that belong to it above a cut-off."""
         concept = self.teaching.grown(label, at_most_wrong)
         known = len(concept) if concept.probabilities is None else int((concept.probabilities == 1).sum())
-        return self._keep(concept, known)
+        return Preview(self._previews.add(concept), concept, known)
 
     def of_query(self, query: SearchQuery, at_most_wrong: float) -> Preview:
         """The examples of a query that are items, and its results above a cut-off."""
@@ -57,18 +55,12 @@ class Concepts:
         examples = np.array([ref for ref in query.like if isinstance(ref, int)], dtype=np.int64)
         assert hits.probabilities is not None
         P = np.concatenate([np.ones(len(examples)), hits.probabilities])
-        return self._keep(Concept("", np.concatenate([examples, hits.rows]), P), len(examples))
-
-    def _keep(self, concept: Concept, known: int) -> Preview:
-        name = secrets.token_urlsafe(9)
-        self._kept[name] = concept
-        return Preview(name, concept, known)
+        concept = Concept("", np.concatenate([examples, hits.rows]), P)
+        return Preview(self._previews.add(concept), concept, len(examples))
 
     def take(self, name: str, label: str, without: list[int]) -> Concept:
         """A set that was previewed, under a label, and without some of its rows."""
-        if name not in self._kept:
-            raise NotFoundError("this preview is no longer available; make it again")
-        concept = self._kept[name]
+        concept = self._previews[name]
         stays = ~np.isin(concept.rows, without)
         P = None if concept.probabilities is None else concept.probabilities[stays]
         return replace(concept, name=label, rows=concept.rows[stays], probabilities=P)

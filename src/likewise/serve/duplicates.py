@@ -65,7 +65,11 @@ class Duplicates:
         numbers = connected_components(graph, directed=False)[1]
         order = np.argsort(numbers, kind="stable")
         components = np.split(order, np.flatnonzero(np.diff(numbers[order])) + 1)
-        parts = sorted((part for part in components if len(part) > 1), key=_by_size)
+
+        def by_size(rows: np.ndarray) -> tuple[int, int]:
+            return -len(rows), int(rows[0])
+
+        parts = sorted((part for part in components if len(part) > 1), key=by_size)
         torn = {numbers[a] for some in apart for a, b in combinations(some, 2) if numbers[a] == numbers[b]}
         if not torn:
             return parts
@@ -73,7 +77,7 @@ class Duplicates:
         inside = np.isin(numbers[rows], list(torn))
         order = np.argsort(-scores[inside], kind="stable")
         pairs = np.column_stack([rows[inside], columns[inside]])[order]
-        return sorted([*whole, *_kept_apart(pairs.tolist(), apart)], key=_by_size)
+        return sorted([*whole, *_joined(pairs.tolist(), apart)], key=by_size)
 
     def _compare(self) -> None:
         """Find all pairs, by blocks, so that a gallery on disk is read piece by piece."""
@@ -125,11 +129,7 @@ class Pairs:
         return rows[near], columns[near], scores[near]
 
 
-def _by_size(rows: np.ndarray) -> tuple[int, int]:
-    return -len(rows), int(rows[0])
-
-
-def _kept_apart(pairs: Iterable[tuple[int, int]], apart: Distinct) -> list[np.ndarray]:
+def _joined(pairs: Iterable[tuple[int, int]], apart: Distinct) -> list[np.ndarray]:
     """Join pairs, the most similar first, unless that would join items marked as distinct."""
     joined: DisjointSet[int] = DisjointSet()
     enemies: dict[int, set[int]] = {}

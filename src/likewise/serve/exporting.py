@@ -1,17 +1,15 @@
 """Results as files: a CSV of the results, and a ZIP of the pictures."""
 
 import io
-import secrets
 import zipfile
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
-from cachetools import LRUCache
+import numpy as np
 
-from likewise.search.rank import NotFoundError
 from likewise.serve.catalogue import original_file
-from likewise.serve.session import Session
+from likewise.serve.session import Recent, Session
 from likewise.utils.wording import csv_text
 
 MOST_FILES = 500
@@ -35,24 +33,22 @@ class Exports:
 
     def __init__(self, session: Session) -> None:
         self.session = session
-        self._kept: LRUCache[str, Export] = LRUCache(32)
+        self._recent: Recent[Export] = Recent(32, "this export is no longer available; prepare it again")
 
     def add(self, rows: list[int], scores: list[float] | None = None) -> tuple[str, Export]:
         """Keep rows for a download, under a new name."""
         paths = [path for row in rows if (path := original_file(self.session.index, row)) is not None]
-        pictures = _within_limits(paths)
+        sizes = np.cumsum([path.stat().st_size for path in paths[:MOST_FILES]])
+        pictures = paths[: int((sizes <= MOST_BYTES).sum())]
         note = None
         if len(pictures) < len(paths):
             limit = f"{MOST_FILES} pictures or {MOST_BYTES >> 30} GB"
             note = f"The ZIP has the first {len(pictures)} of {len(paths):,} pictures: it holds at most {limit}."
-        name, export = secrets.token_urlsafe(9), Export(rows, scores, pictures, note)
-        self._kept[name] = export
-        return name, export
+        export = Export(rows, scores, pictures, note)
+        return self._recent.add(export), export
 
     def get(self, name: str) -> Export:
-        if name not in self._kept:
-            raise NotFoundError("this export is no longer available; prepare it again")
-        return self._kept[name]
+        return self._recent[name]
 
     def csv(self, export: Export) -> str:
         """Rank, id, path, label and score of each item, and the columns that the items came with."""
@@ -66,16 +62,6 @@ class Exports:
             lines.append((place + 1, index.ids[row], path, session.labels[row], score, *fields.values()))
         names = [f"item {name}" if name in _HEAD else name for name in (columns.names if columns is not None else ())]
         return csv_text((*_HEAD, *names), lines)
-
-
-def _within_limits(paths: list[Path]) -> list[Path]:
-    within, size = [], 0
-    for path in paths[:MOST_FILES]:
-        size += path.stat().st_size
-        if size > MOST_BYTES:
-            break
-        within.append(path)
-    return within
 
 
 def zipped(paths: list[Path]) -> Iterator[bytes]:

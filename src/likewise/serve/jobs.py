@@ -65,13 +65,13 @@ class SearchBatcher:
     async def _work(self) -> None:
         while self._queue:
             await asyncio.sleep(0)  # one turn of the loop: requests that are arriving join
-            kind = _kind(self._queue[0])
-            batch = [pending for pending in self._queue if _kind(pending) == kind][:_MOST]
-            taken = {id(pending) for pending in batch}
+            space, kind = self._queue[0].space, type(self._queue[0].query)  # one product answers searches of one kind
+            batch = [p for p in self._queue if p.space is space and isinstance(p.query, kind)][:_MOST]
+            taken = set(map(id, batch))
             self._queue = [pending for pending in self._queue if id(pending) not in taken]
             queries, ks = [pending.query for pending in batch], [pending.k for pending in batch]
             try:
-                results: list[Ranked] | Exception = await self.run(ranked_together, batch[0].space, queries, ks)
+                results: list[Ranked] | Exception = await self.run(ranked_together, space, queries, ks)
             except Exception as error:  # each of the waiting requests gets it
                 results = error
             for place, pending in enumerate(batch):
@@ -88,17 +88,10 @@ class SearchBatcher:
         self._threads.shutdown(cancel_futures=True)
 
 
-def _kind(pending: _Pending) -> tuple[int, type]:
-    """Equal for searches that one product answers."""
-    return id(pending.space), type(pending.query)
-
-
 def ranked_together(space: Space, queries: Sequence[int | np.ndarray], ks: Sequence[int]) -> list[Ranked]:
     """The ks[i] items most similar to queries[i]; all of them are rows of the gallery, or raw rows."""
-    asked, k = np.array(queries), max(ks)
-    by_row = isinstance(queries[0], int)
-    search = space.index.search
-    results = search(rows=asked, k=k, space=space.kind) if by_row else search(asked, k=k, space=space.kind)
+    example: dict[str, Any] = {"rows" if isinstance(queries[0], int) else "queries": np.array(queries)}
+    results = space.index.search(**example, k=max(ks), space=space.kind)
     novelty = [None] * len(ks) if results.novelty is None else results.novelty.tolist()
     return [
         Ranked(one.rows[:n], one.scores[:n], None if one.probabilities is None else one.probabilities[:n], new)

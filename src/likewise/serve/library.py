@@ -1,8 +1,8 @@
 """A photo library: a folder of pictures, with its features and its index next to it, built and updated.
 
 `PHOTOS.features` and `PHOTOS.index` are next to `PHOTOS`; nothing is written into the folder of pictures. The index
-remembers in `source` where its labels came from and what its model has learned, so that a second call asks nothing,
-takes in what is new, and learns again only if much has changed.
+stores in `source` where its labels came from and what its model has learned: a second call asks nothing, takes in what
+is new, and learns again only if much has changed.
 """
 
 import hashlib
@@ -223,17 +223,22 @@ class PhotoLibrary:
         content = _digest(self.store)
         if not refit and self.source is not None and self.source.get("content") == content:
             return BuiltIndex(self.places.index)
-        model = None if refit else self._kept_model()
+        model = None if refit else self._model_of_index()
         if model is not None:
             assert self.source is not None
             return self._write(model, self.source.get("learned", {}), content)
         counts = Counter(_labels(self.store))
         if _is_learnable(counts):
-            fitted = self._fitted(sum(counts.values()))
+            y = np.array([item.label for item in self.store.items])
+            with self.working(f"learning from {plural(counts.total(), 'labelled picture')}"):
+                fitted = SimilarityLearner().fit(_labelled_rows(self.store), y[y != ""])
             done = self._write(fitted, dict(sorted(counts.items())), content)
             return replace(done, learned=True, held_out=fitted.held_out_)
         if counts:
-            self.tell(f"{_too_few(counts)}: pictures are compared as they are, without learning")
+            pictures, labels = plural(counts.total(), "picture"), plural(len(counts), "label")
+            few = f"{pictures} of {labels} are too few to learn from"
+            one = f"all labelled pictures have the label {next(iter(counts))!r}"
+            self.tell(f"{one if len(counts) == 1 else few}: pictures are compared as they are, without learning")
         return self._write(Cosine().fit(self.store.features), {}, content)
 
     def _write(self, model: SimilarityModel, learned: dict[str, int], content: str) -> BuiltIndex:
@@ -250,13 +255,7 @@ class PhotoLibrary:
             save_index(built, self.places.index)
         return BuiltIndex(self.places.index, written=True, n_learned=n_learned)
 
-    def _fitted(self, n: int) -> SimilarityLearner:
-        labels = np.array([item.label for item in self.store.items])
-        X = _rows(self.store, labels != "")
-        with self.working(f"learning from {plural(n, 'labelled picture')}"):
-            return SimilarityLearner().fit(X, labels[labels != ""])
-
-    def _kept_model(self) -> SimilarityModel | None:
+    def _model_of_index(self) -> SimilarityModel | None:
         """The model of the existing index, unless it has to be fitted (again); the reason is printed."""
         if self.source is None:
             return None
@@ -272,8 +271,8 @@ class PhotoLibrary:
         return model if reason is None else None
 
 
-def _rows(store: FeatureStore, which: np.ndarray) -> np.ndarray:
-    return np.asarray(store.features[which], np.float32)
+def _labelled_rows(store: FeatureStore) -> np.ndarray:
+    return np.asarray(store.features[np.array([bool(item.label) for item in store.items])], np.float32)
 
 
 def _labels(store: FeatureStore) -> list[str]:
@@ -285,23 +284,13 @@ def _is_learnable(counts: Counter[str]) -> bool:
     return sum(count >= 2 for count in counts.values()) >= 2
 
 
-def _too_few(counts: Counter[str]) -> str:
-    if len(counts) == 1:
-        return f"all labelled pictures have the label {next(iter(counts))!r}"
-    pictures, labels = plural(sum(counts.values()), "picture"), plural(len(counts), "label")
-    return f"{pictures} of {labels} are too few to learn from"
-
-
 def _much_changed(model: SimilarityModel, store: FeatureStore, now: Counter[str], before: Counter[str]) -> str | None:
     """Why a model should be fitted again, or None: too many other classes, other labels or other pictures."""
     others = (now.keys() - before.keys()) | (before.keys() - now.keys())
     if len(others) > REFIT_SHARE * len(before):
         return f"{plural(len(others), 'label')} of {len(before):,} changed"
-    labelled = np.array([bool(item.label) for item in store.items])
-    known = int(model.learned_from(_rows(store, labelled)).sum())
-    relabelled = max(sum((now - before).values()), sum((before - now).values()))
-    n = sum(before.values())
-    changed = max(sum(now.values()) - known, n - known, relabelled)
+    n, known = before.total(), int(model.learned_from(_labelled_rows(store)).sum())
+    changed = max(now.total() - known, n - known, (now - before).total(), (before - now).total())
     return f"{changed:,} of {plural(n, 'labelled picture')} changed" if changed > REFIT_SHARE * n else None
 
 

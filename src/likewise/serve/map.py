@@ -13,7 +13,7 @@ from cachetools import LRUCache
 from sklearn.preprocessing import normalize
 
 from likewise.learn.maths.scatter import leading_directions
-from likewise.search.rank import Exact, Space
+from likewise.search.rank import Exact
 from likewise.serve.jobs import Job
 from likewise.serve.session import Session
 from likewise.utils.threads import row_blocks
@@ -25,6 +25,7 @@ FEW = 1_500  # items of a tile that are shown as points
 MOST_NAMES = 200
 POINTS = 50_000  # items that a browser draws smoothly; of more there are tiles
 _LANDMARKS = 2000  # points placed by t-SNE, a few seconds of work; all others are placed close to their nearest ones
+_NEAREST = 3  # landmarks that place an item
 _SAMPLE = 20_000  # rows that the principal components are of
 _FEWEST = 30  # below, there are no neighbourhoods to preserve
 _BLOCK = 1 << 15  # rows placed at a time
@@ -49,7 +50,7 @@ class GalleryMap:
         """The map as it is; if it is out of date, a new one is begun."""
         with self._lock:
             self._begin()
-            labels, codes = self.session.codes()
+            labels, codes = self.session.label_facet.names, self.session.label_facet.codes
             is_tiled = len(self._grid) > POINTS
             x, y = ([], []) if is_tiled else self._grid.T.tolist()
             return {
@@ -66,14 +67,12 @@ class GalleryMap:
             }
 
     def _begin(self) -> None:
+        """Begin a new map if the space is another one; from the present places, so that items stay about there."""
         space, n = self.session.space(self.side), len(self.session)
         if self._version is None:
             self._take(quick_map(space.gallery, n))
-        if self._version != space.version:
-            self._redraw(space)
-
-    def _redraw(self, space: Space) -> None:
-        """Start from the present map, so that items stay about where they were."""
+        if self._version == space.version:
+            return
         start = self._places
 
         def work() -> None:
@@ -93,7 +92,7 @@ class GalleryMap:
         """A square of the map; cached until the map or a label changes."""
         with self._lock:
             self._begin()
-            codes = self.session.codes()[1]
+            codes = self.session.label_facet.codes
             if codes is not self._codes:
                 self._codes = codes
                 self._tiles.clear()
@@ -126,26 +125,23 @@ def neighbour_map(gallery: Gallery, start: np.ndarray, seed: int = 0) -> np.ndar
         return start
     rng = np.random.default_rng(seed)
     chosen = np.sort(rng.choice(n, min(n, _LANDMARKS), replace=False))
-    landmarks = normalize(gallery(chosen))
+    landmarks = np.ascontiguousarray(normalize(gallery(chosen)), np.float32)
     initial = start[chosen] - start[chosen].mean(axis=0)
     initial = (1e-2 * initial / max(float(initial[:, 0].std()), 1e-6)).astype(np.float32)
     perplexity = min(30.0, (len(chosen) - 1) / 3)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         placed = TSNE(2, perplexity=perplexity, init=initial, random_state=seed, max_iter=500).fit_transform(landmarks)
-    parts = (normalize(gallery(part)) for part in row_blocks(n, _BLOCK))
-    P = np.concatenate([_near_landmarks(V, Exact(landmarks), placed) for V in parts])
+    engine, P = Exact(landmarks), np.empty((n, 2), np.float32)
+    for part in row_blocks(n, _BLOCK):  # each item at the weighted mean of its nearest landmarks
+        V = np.ascontiguousarray(normalize(gallery(part)), np.float32)
+        top = engine.candidates(V, min(_NEAREST, len(landmarks)))
+        S = np.einsum("nkr,nr->nk", landmarks[top], V)
+        weights = np.exp(20 * (S - S.max(axis=1, keepdims=True)))
+        weights /= weights.sum(axis=1, keepdims=True)
+        P[part] = np.einsum("nk,nkc->nc", weights, placed[top])
     jitter = (0.004 * np.ptp(placed, axis=0)).astype(np.float32)  # so that points do not coincide
     return rescaled(P + rng.normal(size=P.shape).astype(np.float32) * jitter)
-
-
-def _near_landmarks(V: np.ndarray, landmarks: Exact, placed: np.ndarray, k: int = 3) -> np.ndarray:
-    """Each item at the weighted mean of its k nearest landmarks."""
-    top = landmarks.candidates(np.ascontiguousarray(V, np.float32), min(k, len(landmarks)))
-    S = np.einsum("nkr,nr->nk", landmarks.V[top], V)
-    weights = np.exp(20 * (S - S.max(axis=1, keepdims=True)))
-    weights /= weights.sum(axis=1, keepdims=True)
-    return np.einsum("nk,nkc->nc", weights, placed[top]).astype(np.float32)
 
 
 def rescaled(P: np.ndarray) -> np.ndarray:
@@ -165,12 +161,14 @@ def density_tile(places: np.ndarray, codes: np.ndarray, z: int, x: int, y: int) 
     inner = (places[rows] - np.array([x, y], places.dtype) * (1 << shift)) * CELLS >> shift
     cell = inner[:, 1].astype(np.int64) * CELLS + inner[:, 0]
     counts = np.bincount(cell, minlength=CELLS**2)
-    full = np.flatnonzero(counts)
+    full, few = np.flatnonzero(counts), rows[:FEW]
+    px, py = places[few].T.tolist()
+    points = {"rows": few.tolist(), "x": px, "y": py, "codes": codes[few].tolist()}
     return {
         "cells": full.tolist(),
         "counts": counts[full].tolist(),
         "codes": usual_codes(cell, codes[rows])[full].tolist(),
-        "points": _points(rows[:FEW], places, codes) if len(rows) <= FEW or z == DEEPEST else None,
+        "points": points if len(rows) <= FEW or z == DEEPEST else None,
     }
 
 
@@ -184,11 +182,6 @@ def usual_codes(cell: np.ndarray, codes: np.ndarray) -> np.ndarray:
         order = np.argsort(times, kind="stable")  # the last one written is the most frequent
         usual[pairs[order] // width] = pairs[order] % width
     return usual
-
-
-def _points(rows: np.ndarray, places: np.ndarray, codes: np.ndarray) -> dict[str, list[int]]:
-    x, y = places[rows].T.tolist()
-    return {"rows": rows.tolist(), "x": x, "y": y, "codes": codes[rows].tolist()}
 
 
 def label_places(places: np.ndarray, codes: np.ndarray, labels: list[str]) -> list[dict[str, Any]]:

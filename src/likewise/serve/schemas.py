@@ -43,12 +43,17 @@ Words = Annotated[
 ]
 
 
-class Picture(StrictModel):
-    """A picture to search by: an item by its row, or an upload by its name."""
+Id = Annotated[str | int, Field(description="Id of an item.")]
+Vector = Annotated[list[float], Field(min_length=1, max_length=16_384, description="Raw features of a query.")]
+
+
+class Marked(StrictModel):
+    """What a mark is for: an item by its row or its id, or an upload by its name."""
 
     row: Row | None = None
     upload: Annotated[str, StringConstraints(max_length=64)] | None = None
-    alternatives: ClassVar[tuple[str, ...]] = ("row", "upload")
+    id: Id | None = None
+    alternatives: ClassVar[tuple[str, ...]] = ("row", "id", "upload")
 
     @model_validator(mode="after")
     def _one(self) -> Self:
@@ -56,25 +61,11 @@ class Picture(StrictModel):
             raise ValueError(f"give one of {listed(self.alternatives)}")
         return self
 
-    @property
-    def reference(self) -> Any:
+    def reference(self, session: Session) -> Any:
         """The row number, or the name of the upload."""
+        if self.id is not None:
+            return session.row_of(str(self.id))
         return self.upload if self.row is None else self.row
-
-
-Id = Annotated[str | int, Field(description="Id of an item.")]
-Vector = Annotated[list[float], Field(min_length=1, max_length=16_384, description="Raw features of a query.")]
-
-
-class Marked(Picture):
-    """What was searched by when a mark was given: an item by its row or its id, or an upload by its name."""
-
-    id: Id | None = None
-    alternatives: ClassVar[tuple[str, ...]] = ("row", "id", "upload")
-
-    def marked(self, session: Session) -> Any:
-        """The row number, or the name of the upload."""
-        return self.reference if self.id is None else session.row_of(str(self.id))
 
 
 class Example(Marked):
@@ -85,11 +76,11 @@ class Example(Marked):
     vector: Vector | None = None
     alternatives: ClassVar[tuple[str, ...]] = ("row", "id", "upload", "vector", "text")
 
-    def resolved(self, session: Session) -> Reference:
+    def reference(self, session: Session) -> Reference:
         """The row number, the name of the upload, the raw features, or the words."""
         if self.text is not None:
             return Phrase(self.text, self.weight)
-        return self.marked(session) if self.vector is None else session.vector(self.vector)
+        return super().reference(session) if self.vector is None else session.vector(self.vector)
 
 
 Name = Annotated[str, StringConstraints(max_length=1000)]
@@ -133,7 +124,7 @@ class Examples(Filtered):
 
     def query(self, session: Session, precision: bool = False) -> SearchQuery:
         """The query, its ids and vectors checked."""
-        like, unlike = ([one.resolved(session) for one in examples] for examples in (self.like, self.unlike))
+        like, unlike = ([one.reference(session) for one in examples] for examples in (self.like, self.unlike))
         return SearchQuery(like, unlike, self.filters, precision)
 
 

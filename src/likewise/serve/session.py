@@ -1,11 +1,12 @@
-"""The state of a server: an index, its similarity spaces, its labels, and uploaded pictures."""
+"""One version of an index being searched and taught: its spaces, labels and uploads, and the results of queries."""
+
+from __future__ import annotations
 
 import secrets
 import threading
 from collections.abc import Callable, Mapping, Sequence
-from contextlib import suppress
 from dataclasses import dataclass, field, replace
-from typing import Any, NamedTuple
+from typing import Any, Generic, NamedTuple, TypeVar
 
 import numpy as np
 from cachetools import LRUCache, cachedmethod
@@ -23,7 +24,7 @@ from likewise.serve.settings import Limits
 from likewise.teach.learning import Scored
 from likewise.teach.taught_index import untaught
 from likewise.words import TextSide
-from likewise.words.search import Phrase, Wording, Words, WordScores, has_words
+from likewise.words.search import Phrase, Wording, Words, has_words
 
 _CACHE_BYTES = 128 * 2**20
 _UPLOAD_SIDE = 1024  # pixels that an upload keeps on its shorter side if the extractor does not say what it needs
@@ -42,6 +43,32 @@ class Upload:
 
 
 Reference = int | str | Upload | Phrase  # the row of an item, the name of an upload, an upload, or words
+Value = TypeVar("Value")
+
+
+class Recent(Generic[Value]):
+    """The last values that were added, by names that cannot be guessed; `gone` is the error for other names."""
+
+    def __init__(self, most: int, gone: str) -> None:
+        self._values: LRUCache[str, Value] = LRUCache(most)
+        self._gone, self._lock = gone, threading.Lock()
+
+    def add(self, value: Value, prefix: str = "") -> str:
+        name = f"{prefix}{secrets.token_urlsafe(9)}"
+        with self._lock:
+            self._values[name] = value
+        return name
+
+    def __getitem__(self, name: str) -> Value:
+        with self._lock:
+            if name not in self._values:
+                raise NotFoundError(self._gone)
+            return self._values[name]
+
+    def update(self, other: Recent[Value]) -> None:
+        """Add the values of another, with their names."""
+        with self._lock, other._lock:
+            self._values.update(other._values)
 
 
 @dataclass(frozen=True)
@@ -182,19 +209,18 @@ class Session:
         self._label_facet: Facet | None = None
         self.decoders = PictureDecoders(limits)
         self._lock = threading.Lock()
-        self._uploads: LRUCache[str, Upload] = LRUCache(limits.uploads)
+        self.uploads: Recent[Upload] = Recent(limits.uploads, "this picture is no longer available; upload it again")
         self._pictures: LRUCache[Any, Picture] = LRUCache(_CACHE_BYTES, getsizeof=lambda picture: len(picture[0]))
 
     def __len__(self) -> int:
         return len(self.labels)
 
-    def continue_from(self, before: "Session") -> None:
+    def continue_from(self, before: Session) -> None:
         """Take over the decoders and the uploads of the version of the index before."""
         self.decoders.close()
         self.decoders = before.decoders
         if before.index.raw.shape[1] == self.index.raw.shape[1]:
-            with before._lock:
-                self._uploads.update(before._uploads)
+            self.uploads.update(before.uploads)
 
     def check_row(self, row: int) -> int:
         """The row itself, or a `NotFoundError`."""
@@ -222,10 +248,6 @@ class Session:
         facet = self._label_facet or Facet("label", self.labels)
         self._label_facet = facet
         return facet
-
-    def codes(self) -> tuple[list[str], np.ndarray]:
-        """The sorted labels, and for each item the position of its label, -1 without one."""
-        return self.label_facet.names, self.label_facet.codes
 
     def facets(self) -> dict[str, Facet]:
         """What items can be filtered by."""
@@ -263,13 +285,6 @@ class Session:
         """Raw features to search by, checked."""
         return Upload(query_vector(values, self.index.model.n_features_in_))
 
-    def keep(self, upload: Upload, prefix: str = "") -> str:
-        """Keep an upload under a new name, for which the least recently used one may be dropped."""
-        name = f"{prefix}{secrets.token_urlsafe(9)}"
-        with self._lock:
-            self._uploads[name] = upload
-        return name
-
     @cachedmethod(lambda self: self._pictures, lock=lambda self: self._lock)
     def picture(self, row: int, size: str) -> Picture:
         """The picture of an item, or a tile with its name."""
@@ -283,13 +298,7 @@ class Session:
         decoded = self.decoders.upload(data, max(at_least, SIZES["small"]))
         features = self.index.embed([decoded.content])
         upload = Upload(features[0], (encode_jpeg(decoded.content, SIZES["small"]), "image/jpeg"), decoded.size)
-        return self.keep(upload), upload
-
-    def upload(self, name: str) -> Upload:
-        with self._lock:
-            if name not in self._uploads:
-                raise NotFoundError("this picture is no longer available; upload it again")
-            return self._uploads[name]
+        return self.uploads.add(upload), upload
 
     def space(self, side: str) -> Space:
         """The space of a side; before the first lesson "previous" is the learned one."""
@@ -339,10 +348,15 @@ class Session:
     def above(self, query: SearchQuery, side: str, at_most_wrong: float) -> SearchResult:
         """All results above a cut-off."""
         space = self.space(side)
-        if not space.calibrated or not query.like:
-            raise LikewiseError(_why_no_cutoff(space))
         if query.has_words:
             raise LikewiseError("words have no cut-off: what their scores mean was not measured")
+        if space.kind == "raw":
+            raise LikewiseError("the raw features have no cut-off: what their scores mean was not measured")
+        if not space.calibrated:
+            why = "this index has no calibration, which a fit by labels or some 16 marks bring"
+            raise LikewiseError(f"there is no cut-off: {why}")
+        if not query.like:
+            raise LikewiseError("a cut-off needs an example to be like")
         result = self._search(space, query, len(self))
         n = int(self._confidence(space, query).n_kept(result.rows[None], at_most_wrong)[0])
         result = replace(result, rows=result.rows[:n], scores=result.scores[:n], total=n)
@@ -394,20 +408,17 @@ class Session:
         return ranking, precision
 
     def _search_by_words(self, space: Space, query: SearchQuery, k: int, offset: int) -> SearchResult:
-        label, allowed = self.common_label(query), self._allowed(query)
-        worded = self._word_scores(space, query)
-        S = worded.scores.copy()
-        rows, scores = (part[offset:] for part in rank_scores(S, offset + k, allowed))
-        by_name, precision = worded.by_name[rows], self._precision(S, query, label) if query.precision else None
-        return SearchResult(space, rows, scores, label, precision, len(allowed), by_name=by_name)
-
-    def _word_scores(self, space: Space, query: SearchQuery) -> WordScores:
-        """Scores of all items by the words of a query, together with its other examples."""
+        """Results by the words of a query, together with its other examples."""
         examples = (query.like, query.unlike)
         like, unlike = ([ref for ref in refs if not isinstance(ref, Phrase)] for refs in examples)
         wanted, unwanted = (tuple(ref for ref in refs if isinstance(ref, Phrase)) for refs in examples)
-        S = space.scores(self._query_vector(space, SearchQuery(like, unlike))[None])[0] if like or unlike else None
-        return self.current_words().scores(Wording(wanted, unwanted), S)
+        by_examples = SearchQuery(like, unlike)
+        E = space.scores(self._query_vector(space, by_examples)[None])[0] if like or unlike else None
+        worded = self.words.scores(Wording(wanted, unwanted), E)
+        label, allowed, S = self.common_label(query), self._allowed(query), worded.scores
+        rows, scores = (part[offset:] for part in rank_scores(S, offset + k, allowed))
+        by_name, precision = worded.by_name[rows], self._precision(S, query, label) if query.precision else None
+        return SearchResult(space, rows, scores, label, precision, len(allowed), by_name=by_name)
 
     def _allowed(self, query: SearchQuery) -> np.ndarray:
         """The rows that pass the filters, without the examples."""
@@ -432,7 +443,7 @@ class Session:
             if isinstance(ref, int):
                 rows.append(raw[self.check_row(ref)])
             elif not isinstance(ref, Phrase):
-                rows.append((self.upload(ref) if isinstance(ref, str) else ref).features)
+                rows.append((self.uploads[ref] if isinstance(ref, str) else ref).features)
         return np.array(rows).reshape(-1, raw.shape[1])
 
     def common_label(self, query: SearchQuery) -> str | None:
@@ -452,11 +463,14 @@ class Session:
 
     @property
     def words(self) -> Words:
-        """Words of the index in force; the encoder is read on first use."""
+        """Words of the index in force, with the present labels; the encoder is read on first use."""
         with self._lock:
             if self._words is None:
                 self._words = Words(self.learned.index, self._side)
-            return self._words
+            words, is_renamed, self._renamed = self._words, self._renamed, False
+        if is_renamed:
+            words.relabel(list(self.labels))
+        return words
 
     def relearn_words(self) -> None:
         """Learn the words of the index in force, after a lesson, if there was a search by words before.
@@ -468,24 +482,3 @@ class Session:
         words = Words(self.learned.index, self._words.side)
         words.similarity("a picture")
         self._words, self._renamed = words, True
-
-    def prepare_words(self) -> None:
-        """Read the encoder and compute the rows of all pictures, so that the first phrase does not wait for it."""
-        with suppress(LikewiseError):  # an altered package: a search by words will say so
-            self.words.similarity("a picture")
-
-    def current_words(self) -> Words:
-        """The words, with the present labels."""
-        words = self.words
-        if self._renamed:
-            self._renamed = False
-            words.relabel(list(self.labels))
-        return words
-
-
-def _why_no_cutoff(space: Space) -> str:
-    if space.calibrated:
-        return "a cut-off needs an example to be like"
-    if space.kind == "raw":
-        return "the raw features have no cut-off: what their scores mean was not measured"
-    return "there is no cut-off: this index has no calibration, which a fit by labels or some 16 marks bring"

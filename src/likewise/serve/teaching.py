@@ -74,7 +74,7 @@ class TeachingSession:
     def mark(self, query: list[Reference], items: list[int], right: bool | None, who: str = "") -> None:
         """Mark items right or wrong for a query, or take their marks off; of several examples, for each of them."""
         self._check_room()
-        uploads = {ref: self.session.upload(ref).features for ref in query if isinstance(ref, str)}
+        uploads = {ref: self.session.uploads[ref].features for ref in query if isinstance(ref, str)}
         self._uploads.update({outside_name(features): name for name, features in uploads.items()})
         queries = [uploads[ref] if isinstance(ref, str) else ref for ref in query]
         self._teacher.mark(queries, list(dict.fromkeys(items)), right, who)
@@ -198,7 +198,7 @@ class TeachingSession:
 
     def _example(self, reference: Reference) -> Any:
         if isinstance(reference, str):
-            return self.session.upload(reference).features
+            return self.session.uploads[reference].features
         return reference.features if isinstance(reference, Upload) else reference
 
     # -- what to mark next --------------------------------------------------------------------------------------------
@@ -209,7 +209,7 @@ class TeachingSession:
             if label not in self.session.labels:
                 raise NotFoundError(f"no item has the label {label!r}")
             query, label = self.session.labels.index(label), None  # a label of the index: one of its items
-        features = self.session.upload(query).features if isinstance(query, str) else query
+        features = self.session.uploads[query].features if isinstance(query, str) else query
         return self._teacher.suggest(n, label=label, query=features)
 
     def upload_of(self, concept: NamedGroup | None) -> str | None:

@@ -6,13 +6,16 @@ from fastapi import APIRouter, Depends, Path, Query, Response
 from starlette.exceptions import HTTPException
 
 from likewise.serve import schemas
-from likewise.serve.concepts import LEAST_SURE, Concepts, Preview
+from likewise.serve.concepts import LEAST_SURE, Concepts
 from likewise.serve.routes import CurrentSession, CurrentTeaching, Who, download, item_response, state
 from likewise.serve.schemas import ERRORS, SuggestionResponse, SuggestionsResponse
 from likewise.serve.session import Session
 from likewise.serve.teaching import TeachingSession
-from likewise.teach.suggest import REASONS, NamedGroup, Suggestion
+from likewise.teach.suggest import REASONS, Suggestion
 
+OfLabel = Annotated[str | None, Query(max_length=200, description="A label.")]
+OfRow = Annotated[int | None, Query(ge=0, le=2**31 - 1, description="An item as query.")]
+OfUpload = Annotated[str | None, Query(max_length=64, description="An upload as query.")]
 CurrentConcepts = Annotated[Concepts, Depends(state("concepts"))]
 concepts = APIRouter(prefix="/api", tags=["concepts"], responses=ERRORS)
 
@@ -21,9 +24,9 @@ concepts = APIRouter(prefix="/api", tags=["concepts"], responses=ERRORS)
 def suggestions(
     session: CurrentSession,
     teaching: CurrentTeaching,
-    label: Annotated[str | None, Query(max_length=200, description="A label.")] = None,
-    row: Annotated[int | None, Query(ge=0, le=2**31 - 1, description="An item as query.")] = None,
-    upload: Annotated[str | None, Query(max_length=64, description="An upload as query.")] = None,
+    label: OfLabel = None,
+    row: OfRow = None,
+    upload: OfUpload = None,
     n: Annotated[int, Query(ge=1, le=50)] = 10,
 ) -> schemas.SuggestionsResponse:
     """For a label or a query; without either, for all that was taught, or items that represent most others."""
@@ -39,9 +42,9 @@ def suggestions(
 def card(
     session: CurrentSession,
     teaching: CurrentTeaching,
-    label: Annotated[str | None, Query(max_length=200, description="A label.")] = None,
-    row: Annotated[int | None, Query(ge=0, le=2**31 - 1, description="An item as query.")] = None,
-    upload: Annotated[str | None, Query(max_length=64, description="An upload as query.")] = None,
+    label: OfLabel = None,
+    row: OfRow = None,
+    upload: OfUpload = None,
 ) -> dict[str, Any] | None:
     """The expected precision of the first results that nobody marked, and what to do next; null without marks."""
     query: list[Any] = [upload] if upload is not None else [] if row is None else [session.check_row(row)]
@@ -56,10 +59,6 @@ def preview(session: CurrentSession, store: CurrentConcepts, body: schemas.Conce
     else:
         assert body.at_most_wrong is not None
         result = store.of_query(body.query(session), body.at_most_wrong)
-    return _response(session, store, result, body.label or "")
-
-
-def _response(session: CurrentSession, store: Concepts, result: Preview, label: str) -> schemas.ConceptResponse:
     concept = result.concept
     P = {} if concept.probabilities is None else dict(zip(concept.rows.tolist(), concept.probabilities, strict=True))
     unsure = concept.least_sure(LEAST_SURE).tolist()
@@ -70,7 +69,7 @@ def _response(session: CurrentSession, store: Concepts, result: Preview, label: 
         about_wrong=concept.about_wrong,
         least_sure=[{**item_response(session, row), "probability": float(P[row])} for row in unsure],
         writes=store.writes,
-        written=store.is_written(label),
+        written=store.is_written(body.label or ""),
     )
 
 
@@ -115,11 +114,13 @@ def keywords(store: CurrentConcepts) -> schemas.KeywordsResponse:
     return schemas.KeywordsResponse(**store.describe())
 
 
-# -- suggestions ------------------------------------------------------------------------------------------------------
-
-
 def _suggestion(session: Session, teaching: TeachingSession, hit: Suggestion, is_asked: bool) -> SuggestionResponse:
-    label, row = _concept(session, hit.concept)
+    label, row = None, None  # of the concept: what is marked wrong for a label is not of the label
+    if hit.concept is not None and hit.concept.node.kind == "label":
+        label = str(hit.concept.node.value)
+        row = next((row for row, name in enumerate(session.labels) if name == label), None)
+    elif hit.concept is not None and hit.concept.node.kind == "row":
+        row = int(str(hit.concept.node.value))
     name = session.catalogue.name(row) if row is not None else "your picture"
     text = REASONS[hit.why].format(label or ("this query" if is_asked else name))  # a query on the page needs no name
     return {
@@ -131,14 +132,3 @@ def _suggestion(session: Session, teaching: TeachingSession, hit: Suggestion, is
         "reason": text[0].upper() + text[1:],
         "gain": hit.gain,
     }
-
-
-def _concept(session: Session, concept: NamedGroup | None) -> tuple[str | None, int | None]:
-    """The label of a concept, and a row that belongs to it: what is marked wrong for it is not of the label."""
-    if concept is None:
-        return None, None
-    node = concept.node
-    if node.kind == "label":
-        name = str(node.value)
-        return name, next((row for row, label in enumerate(session.labels) if label == name), None)
-    return None, int(str(node.value)) if node.kind == "row" else None

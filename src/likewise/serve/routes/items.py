@@ -99,7 +99,7 @@ def get_picture(
 @items.get("/uploads/{name}", summary="Get an uploaded picture", response_class=Response, responses=IMAGE)
 def get_upload(session: CurrentSession, name: Annotated[str, Path(max_length=64)]) -> Response:
     """A thumbnail of an uploaded picture."""
-    picture = session.upload(name).picture
+    picture = session.uploads[name].picture
     if picture is None:
         raise NotFoundError("this query is numbers, and has no picture")
     return Response(picture[0], media_type=picture[1], headers=CACHED)

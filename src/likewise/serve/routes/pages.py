@@ -126,7 +126,7 @@ def status(request: Request, who: Who) -> dict[str, Any]:
         "items": len(session),
         "features": int(index.raw.shape[1]),
         "width": int(session.learned.G.shape[1]),
-        "labels": len(session.codes()[0]),
+        "labels": len(session.label_facet.names),
         "pictures": session.has_pictures,
         "uploads": index.extractor is not None,
         "words": session.has_words,

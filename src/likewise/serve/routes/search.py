@@ -32,8 +32,10 @@ class SearchRoute(APIRoute):
             try:
                 if is_get:
                     query: Any = RowSearchRequest.model_validate(dict(request.query_params))
+                elif "json" not in request.headers.get("content-type", ""):
+                    raise HTTPException(415, "the body has no content type application/json")
                 else:
-                    query = SearchRequest.model_validate_json(await _json_body(request))
+                    query = SearchRequest.model_validate_json(await request.body())
             except ValidationError as error:
                 place = "query" if is_get else "body"
                 problems = [{**problem, "loc": (place, *problem["loc"])} for problem in error.errors()]
@@ -42,12 +44,6 @@ class SearchRoute(APIRoute):
             return Response(result.model_dump_json(), headers=NO_STORE, media_type="application/json")
 
         return handler
-
-
-async def _json_body(request: Request) -> bytes:
-    if "json" not in request.headers.get("content-type", ""):
-        raise HTTPException(415, "the body has no content type application/json")
-    return await request.body()
 
 
 async def search_by_row(request: Request, query: Annotated[RowSearchRequest, Query()]) -> SearchResponse:
@@ -99,7 +95,7 @@ async def _answer(
 def keep_vector(session: CurrentSession, response: Response, body: schemas.VectorRequest) -> dict[str, str]:
     """The name is used like that of an upload: to search by, and to mark results for."""
     response.headers.update(NO_STORE)
-    return {"upload": session.keep(session.vector(body.vector), "vector.")}
+    return {"upload": session.uploads.add(session.vector(body.vector), "vector.")}
 
 
 @search.post("/uploads", status_code=201, summary="Upload a picture", openapi_extra=_PICTURE_BODY)

@@ -28,7 +28,7 @@ teach = APIRouter(prefix="/api", tags=["teach"], responses=ERRORS)
 @teach.post("/marks", status_code=201, summary="Mark items right or wrong for a query")
 def give_mark(teaching: CurrentTeaching, who: Who, mark: schemas.MarkRequest) -> dict[str, Any]:
     """One step, on disk before the response is sent; `right: null` takes marks off."""
-    query = [example.marked(teaching.session) for example in mark.query]
+    query = [example.reference(teaching.session) for example in mark.query]
     teaching.mark(query, mark.rows(teaching.session), mark.right, who or "")
     return teaching.describe(who)
 
