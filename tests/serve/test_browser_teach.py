@@ -6,9 +6,13 @@ import json
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
+from sklearn.datasets import load_digits
 
-from likewise.teach import TaughtIndex, load_index
+from likewise.rivals import Cosine
+from likewise.search import Index
+from likewise.teach import Feedback, TaughtIndex, Teacher, load_index, save_index
 from tests.serve.conftest import doubtful, focused_row, query, rows_in, said, searched, serving, until, visiting
 
 COUNT = "document.getElementById('count').textContent"
@@ -282,3 +286,33 @@ def test_three_ticks_change_the_order_at_once_and_it_is_there_after_a_restart(br
         assert rows_in(page, "grid-right")[:20] == kept
         assert page.is_visible("#save-model")
     assert isinstance(load_index(index_folder), TaughtIndex)
+
+
+def test_new_pictures_that_fit_a_label_are_shown_and_labelled(browser: Any, tmp_path: Path) -> None:
+    X, y = load_digits(return_X_y=True)
+    X, zeros = X.astype(np.float32), np.flatnonzero(y == 0)
+    names = [f"digit {row}" for row in range(len(X))]
+    folder = Index.build(Cosine(centre=True).fit(X[:500]), X[:500], names[:500]).save(tmp_path / "d.index")
+    teacher = Teacher(load_index(folder), Feedback(folder))
+    teacher.label(zeros[:12].tolist(), "snow")
+    teacher.mark(int(zeros[0]), np.flatnonzero(y[:500] != 0)[:60:5].tolist(), False)
+    teacher.learn()
+    new = zeros[zeros >= 500][:4]
+    save_index(load_index(folder).plus(X[new], [names[row] for row in new]), folder)
+    with serving(folder) as site, visiting(browser, site[0]) as go:
+        page = go(query(site, 5))
+        searched(page)
+        fresh = page.locator("#searches button.primary")
+        fresh.wait_for()
+        count = int(fresh.inner_text().removeprefix("new in snow (").removesuffix(")"))
+        assert 3 <= count <= 4
+        assert "snow: " in page.inner_text("#searches")
+        fresh.click()
+        until(page, "document.getElementById('next-title').textContent === 'New in snow'")
+        rows = rows_in(page, "next-grid")
+        assert len(rows) == count
+        assert set(rows) <= {500, 501, 502, 503}
+        page.keyboard.press("r")
+        said(page, "Saved.")
+        assert site[1].state.session.labels[rows[0]] == "snow"
+        until(page, f"document.querySelector('#searches button.primary')?.textContent === 'new in snow ({count - 1})'")

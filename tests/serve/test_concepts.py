@@ -55,6 +55,14 @@ def test_a_preview_is_what_the_library_and_apply_choose(local: Any, folder: Path
     assert (concept["writes"], concept["written"]) == (True, False)
 
 
+def test_labels_that_were_given_are_saved_searches(local: Any) -> None:
+    assert local.get("/api/searches").json() == []
+    assert local.post("/api/labels", json={"items": [0, 1], "label": "mine"}).status_code == 201
+    (search,) = local.get("/api/searches").json()
+    assert (search["label"], search["items"], search["new"]) == ("mine", 2, 0)
+    assert local.get("/api/suggestions?label=mine&new=true").json() == {"suggestions": []}
+
+
 def test_a_label_alone_needs_no_cut_off(client: Any) -> None:
     concept = preview(client, label="digit 3")
     assert (concept["items"], concept["about_wrong"], concept["least_sure"]) == (concept["known"], None, [])

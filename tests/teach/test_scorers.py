@@ -61,7 +61,7 @@ def test_an_example_from_elsewhere_counts_like_a_row_of_the_gallery() -> None:
     inside = [row - (row > 1) for row in (*right[1:], *wrong)]
     U = np.vstack([alone.space(X[1:2]), alone.U[inside]])
     is_right = np.arange(len(U)) < len(right)
-    outside = alone.scores(Examples(U, is_right, np.array([-1, *inside])))
+    outside = alone.scores(Examples(U, is_right, np.array([-1, *inside]), np.zeros(len(U), bool)))
     whole = Scorers(X[:900])
     within = whole.scores(whole.examples(right, wrong))[np.arange(900) != 1]
     assert np.corrcoef(outside, within)[0, 1] > 0.97

@@ -57,15 +57,9 @@ def learn(
 
 
 def _show_lesson(card: dict[str, Any]) -> None:
-    console, moved, agrees = results(), card["moved"], card["agrees"]
+    console = results()
     lessons = f"{plural(card['marks'], 'mark')} and {plural(card['labels'], 'label')}"
     console.print(f"lesson {card['number']}: {lessons}, {card['seconds']:.2f} s")
-    if moved["queries"]:
-        pages = f"the first pages of {plural(moved['queries'], 'query')}"
-        console.print(f"{plural(moved['items'], 'new result')} on {pages}")
-    if agrees is not None:  # a label says no to the other labels
-        statements = plural(agrees["of"], "statement" if card["labels"] else "mark")
-        console.print(f"agrees with {agrees['count']} of {statements} when each is left out in turn")
     for concept in card["concepts"]:
         expected, marks = concept["expected"], f"{concept['right']} right, {concept['wrong']} wrong"
         if expected is not None:

@@ -356,11 +356,23 @@ class SuggestionResponse(ItemResponse):
     of_label: str | None
     of_row: int | None
     of_upload: str | None
-    why: Literal["unlike", "border", "likely", "unlikely", "typical", "another"]
+    why: Literal["unlike", "border", "likely", "unlikely", "typical", "another", "new"]
     reason: str
     gain: Annotated[
         float, Field(description="Share of the uncertainty about the first results that a mark would remove.")
     ]
+
+
+class SavedSearchResponse(BaseModel):
+    """A label that was given: how many items have it, how many others fit, and how many of these are new.
+
+    `fitting` is null with too few marks for a cut-off.
+    """
+
+    label: str
+    items: int
+    fitting: int | None
+    new: int
 
 
 class SuggestionsResponse(BaseModel):

@@ -16,11 +16,13 @@ from cachetools import LRUCache
 from likewise.errors import LikewiseError
 from likewise.search.items import ItemRef
 from likewise.search.rank import NotFoundError
+from likewise.serve.catalogue import shown_file
 from likewise.serve.jobs import Job, public_text
 from likewise.serve.session import Marked, Reference, SearchQuery, Session, Upload
 from likewise.teach import Feedback, Teacher
-from likewise.teach.concepts import Concept, grown, save_as_label
+from likewise.teach.concepts import Concept, SavedSearch, grown, save_as_label, saved_searches
 from likewise.teach.feedback import Event, outside_name
+from likewise.teach.groups import Group, Node
 from likewise.teach.learning import card_of
 from likewise.teach.suggest import NamedGroup, Suggestion
 from likewise.teach.teacher import in_force, opened_feedback
@@ -51,13 +53,13 @@ class TeachingSession:
 
     def __init__(self, session: Session, folder: Path | None) -> None:
         self.session, self._folder, index = session, folder, session.index
-        self.job, self.words_job = Job("lesson", folder), Job("words", folder)
+        self.job, self.words_job, self._colours_job = (Job(name, folder) for name in ("lesson", "words", "colours"))
         self.feedback = Feedback(folder) if folder is None or index.folder is None else opened_feedback(index)
         self._teacher = Teacher(index, self.feedback)
         self._uploads: LRUCache[str, str] = LRUCache(1024)  # names of uploads by the names of their features
         self._labelled: set[int] = set()
         self._subscribers: list[Subscriber] = []
-        self._preparing = False
+        self._preparing, self._closing = False, threading.Event()
         self._parked = 0  # steps about items that are not in the index
         self._lock = threading.RLock()
         self._lesson: Event | None = None
@@ -181,6 +183,12 @@ class TeachingSession:
     def _prepare_on_all_cores(self) -> None:
         with blas_threads(n_cores()):  # the server itself keeps to one thread of BLAS
             self._teacher.prepare()
+        self._colours_job.submit(lambda: self._teacher.look(self._thumbnail, self._closing.is_set))
+
+    def _thumbnail(self, row: int) -> bytes | None:
+        path = shown_file(self.session.index, row)
+        picture = None if path is None else self.session.decoders.picture_of_file(path, "small")
+        return None if picture is None else picture[0]
 
     # -- what was marked for a query ----------------------------------------------------------------------------------
 
@@ -211,6 +219,16 @@ class TeachingSession:
             query, label = self.session.labels.index(label), None  # a label of the index: one of its items
         features = self.session.uploads[query].features if isinstance(query, str) else query
         return self._teacher.suggest(n, label=label, query=features)
+
+    def searches(self) -> list[SavedSearch]:
+        """The labels that were given, with what fits them."""
+        return saved_searches(self._teacher)
+
+    def new_in(self, label: str, n: int) -> list[Suggestion]:
+        """New items that fit a label, as suggestions."""
+        concept = NamedGroup(Node("label", label), label, Group())
+        rows = next((search.new for search in self.searches() if search.name == label), [])
+        return [Suggestion(int(row), concept, 0.0, "new") for row in rows[:n]]
 
     def upload_of(self, concept: NamedGroup | None) -> str | None:
         """The upload that is the query of a concept; None for other concepts and forgotten uploads."""
@@ -340,8 +358,9 @@ class TeachingSession:
 
     def close(self) -> None:
         """Start no further lesson."""
-        self.job.close()
-        self.words_job.close()
+        self._closing.set()
+        for job in (self.job, self.words_job, self._colours_job):
+            job.close()
 
 
 def _number(lesson: Event | None) -> int:

@@ -7,7 +7,7 @@ import difflib
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path, PurePath
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -104,6 +104,11 @@ class SavedSearch(NamedTuple):
     def parts(self) -> list[Concept]:
         """All items of the search, in one set or two."""
         return [self.labelled, *([] if self.fitting is None else [self.fitting])]
+
+    def facts(self) -> dict[str, Any]:
+        """Its name and counts."""
+        fitting = None if self.fitting is None else len(self.fitting)
+        return {"label": self.name, "items": len(self.labelled), "fitting": fitting, "new": len(self.new)}
 
 
 def saved_searches(teacher: Teacher, at_most_wrong: float = 0.1) -> list[SavedSearch]:

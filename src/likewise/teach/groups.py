@@ -31,10 +31,11 @@ class Mark(NamedTuple):
 
 @dataclass
 class Group:
-    """Nodes that belong together, and nodes that do not belong to them."""
+    """Nodes that belong together, and nodes that do not belong to them, some of which merely have another label."""
 
     belongs: set[Node] = field(default_factory=set)
     other: set[Node] = field(default_factory=set)
+    labelled: set[Node] = field(default_factory=set)
 
 
 def groups_of(marks: Sequence[Mark], given_labels: Mapping[int, Any], labels: Mapping[int, Any]) -> list[Group]:
@@ -146,7 +147,11 @@ def _add_labelled_rows(group: Group, by_label: Mapping[Any, set[Node]]) -> None:
     names = {node.value for node in group.belongs if node.kind == "label"}
     if names:
         for label, rows in by_label.items():
-            (group.belongs if label in names else group.other).update(rows)
+            if label in names:
+                group.belongs |= rows
+            else:
+                group.labelled |= rows - group.other
+                group.other |= rows
 
 
 # ---------------------------------------------------------------------------------------------------------------------
@@ -172,18 +177,6 @@ class FeedbackState:
     def explicit(self) -> set[Node]:
         """The rows that were marked or labelled themselves."""
         return {mark.item for mark in self.marks} | {Node("row", row) for row in self.labels}
-
-    @property
-    def queries(self) -> list[int]:
-        """Rows that were queries of marks."""
-        rows = (mark.query.value for mark in self.marks if mark.query.kind == "row")
-        return sorted({int(str(row)) for row in rows})
-
-    @property
-    def wrong(self) -> list[tuple[int, int]]:
-        """Rows of queries and of items that were marked wrong for them."""
-        pairs = [(m.query.value, m.item.value) for m in self.marks if m.query.kind == "row" and not m.right]
-        return [(int(str(query)), int(str(item))) for query, item in pairs]
 
     def labels_of(self, index: BaseIndex) -> np.ndarray | None:
         """The labels of an index, with those that were given or removed."""
@@ -229,10 +222,6 @@ class Resolver:
     def rows(self, event: Event) -> list[int]:
         """The rows of the items of an event that are in the index."""
         return list(dict.fromkeys(place.row for place in self._found(event)))
-
-    def queries(self, event: Event) -> list[Node]:
-        """The queries of an event that are in the index or were given as numbers."""
-        return [node for node, _ in self._queries(event)]
 
     def row(self, reference: ItemRef, event: Event) -> int | None:
         """Where an item of an event is now; None if it is not here."""

@@ -18,6 +18,7 @@ import numpy as np
 from likewise.evaluate.calibration import Calibration, Evidence
 from likewise.learn.base import SimilarityModel
 from likewise.search.index import Index
+from likewise.teach.colours import Colours
 from likewise.teach.groups import Group, Node
 from likewise.teach.scorers import MOST_EXAMPLES, Examples, Scorers
 from likewise.teach.taught import ChangedRows, Taught, beyond
@@ -32,18 +33,16 @@ MIN_RIGHT, MAX_WRONG = 1.5, 0.45  # least coordinate of an example, and minus th
 LANDMARKS = 300  # rows with the largest coordinates that the coordinates are regressed on, and others
 MOST = 2.0  # the largest coordinate; at 1 the first rows of a concept had equal scores
 FOLDS = 8  # parts of the marks that are left out in turn
-FIRST = 24  # results of a page
 FEWEST_MARKS = 8  # of either kind: fewer say nothing about probabilities
 OTHERS = 200  # rows that nobody marked, whose scores say what a score means
 
 
 class Trial(NamedTuple):
-    """A mark, its score by a scorer that did not learn from it, and whether that is among the first results."""
+    """A mark, and its score by a scorer that did not learn from it."""
 
     node: Node
     right: bool
     score: float
-    is_first: bool
 
 
 @dataclass(frozen=True, eq=False)
@@ -94,15 +93,9 @@ class Scored:
         fold[left_out] = np.arange(len(left_out)) % FOLDS
         folds = range(min(FOLDS, len(left_out)))
         by_fold = self.scorers.scores(self.examples, [fold != number for number in folds])
-        trials = []
-        for place in left_out.tolist():
-            scores = by_fold[fold[place]]
-            score = float(scores[self.examples.rows[place]])
-            above = int((scores[~self.is_marked] > score).sum())
-            trials.append(
-                Trial(self.nodes[place], bool(self.examples.right[place]), score, is_first(above, len(scores)))
-            )
-        return trials
+        scores = by_fold[fold[left_out], self.examples.rows[left_out]].tolist()
+        right = self.examples.right[left_out].tolist()
+        return [Trial(self.nodes[place], *one) for place, *one in zip(left_out, right, scores, strict=True)]
 
     def _left_out(self) -> np.ndarray:
         """Places of the examples that can be left out: rows, of which one that belongs stays; right ones first."""
@@ -156,6 +149,7 @@ class Learner:
         self.base: SimilarityModel = index.model
         self._index, self._V = index, index.plain_vectors
         self.cosine = bool(np.allclose(np.linalg.norm(self._V[:1000], axis=1), 1, atol=1e-3))
+        self.colours = Colours(index)
         self._lock = threading.Lock()
         self._sample: Scorers | None = None
 
@@ -175,6 +169,7 @@ class Learner:
         with self._lock:
             if self._sample is None:
                 self._sample = Scorers(np.asarray(self._V[self.some], np.float32))
+                self._sample.colours = None if self.is_large else self.colours.rows()
             return self._sample
 
     def scored(self, group: Group, explicit: Collection[Node] | None = None) -> Scored:
@@ -189,7 +184,9 @@ class Learner:
         U[is_row] = scorers.U[places[is_row]]
         if not is_row.all():
             U[~is_row] = scorers.space(self.vectors_of([node for node in nodes if node.kind != "row"]))
-        return Scored(group, explicit, rows, scorers, Examples(U, np.arange(len(nodes)) < len(right), places), nodes)
+        others = np.array([node in group.labelled for node in nodes])
+        examples = Examples(U, np.arange(len(nodes)) < len(right), places, others)
+        return Scored(group, explicit, rows, scorers, examples, nodes)
 
     def _around(self, right: list[Node], wrong: list[Node]) -> tuple[np.ndarray, Scorers]:
         """The rows that a concept scores, and their scorers: all, or candidates near its right examples."""
@@ -302,39 +299,6 @@ def rows_of(nodes: Collection[Node]) -> np.ndarray:
 
 def _row(node: Node) -> int:
     return cast(int, node.value)
-
-
-# ---------------------------------------------------------------------------------------------------------------------
-# Marks left out: what the others say about them
-
-
-class Agreement(NamedTuple):
-    """How many of the marks left out the ranking learned from the others agrees with."""
-
-    agrees: int
-    of: int
-
-
-def agreeing(concepts: Sequence[Sequence[Trial]]) -> Agreement:
-    """A right mark of a concept agrees if it scores above the median of the wrong ones left out, and vice versa.
-
-    In a concept with marks of one kind, right ones agree if they are among the first results, wrong ones if not.
-    """
-    verdicts = [agrees(trial, trials) for trials in concepts for trial in trials]
-    return Agreement(sum(verdicts), len(verdicts))
-
-
-def agrees(trial: Trial, trials: Sequence[Trial]) -> bool:
-    """Whether the other marks of the same group agree with one."""
-    others = [other.score for other in trials if other.right != trial.right]
-    if others:
-        return trial.score > median(others) if trial.right else trial.score < median(others)
-    return trial.is_first == trial.right
-
-
-def is_first(above: int, n: int) -> bool:
-    """Whether a row with so many of n rows above it is on the first page, or in the first twentieth of many."""
-    return above < max(FIRST, n // 20)
 
 
 # ---------------------------------------------------------------------------------------------------------------------

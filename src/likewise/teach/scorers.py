@@ -3,11 +3,13 @@
 Three scorers are summed, each standardised over the gallery: (a) logistic regression and (b) kernel ridge, both against
 a random background of the gallery, and (c) what the examples spread over a graph of nearest neighbours:
 
-    score = 2 z(smooth(z(a) + z(b))) + 6 p² z(c),   p = |right| / (|right| + |wrong| + 1).
+    score = z(a) + z(b) + 4 p³ z(c),   p = |right| / (|right| + |wrong| + 1).
 
 With u = [z, w] / √2, where z is a row, centred and of unit length, and w the same after whitening, (a) has the kernel
-u·u' and is linear in u, and (b) has the kernel exp(u·u' - 1). The smoothing takes a part of the scores of a row's
-neighbours on the graph. What depends only on the gallery is computed once.
+u·u' and is linear in u, and (b) has the kernel exp(u·u' - 1). What depends only on the gallery is computed once.
+
+Where colours c of the pictures are known, u becomes [√(1 - s) u, √s c], with the share s that tells the marks apart
+best when each is left out: 0 unless another one is clearly better. The graph, which knows no colours, then counts less.
 """
 
 from __future__ import annotations
@@ -33,10 +35,11 @@ OFFSET, C = 10.0, 10.0  # of the logistic regression: a constant in its kernel, 
 STEPS = 8  # of Newton's method
 RIDGE, LIGHT = 0.1, 0.02  # of the kernel ridge, and the weight of a background row in it
 DEGREE, DAMPING, ROUNDS = 10, 0.98, 30  # of the graph, and of spreading over it
-SMOOTHING, SMOOTHINGS = 0.5, 5  # damping and rounds of the smoothing of (a) and (b)
-GRAPH = 6.0  # weight of (c) if p is 1
+GRAPH, POWER = 4.0, 3  # weight of (c) if p is 1, and power of p: what is left after many marks is not near right ones
 AGAINST = 0.6  # weight of wrong examples in the graph; half of it for the first mark of a query
 LEAST_SHARE = 0.7  # p where only wrong ones were marked: what was left unmarked among the results is not wrong
+COLOUR_SHARES = (0.0, 0.25, 0.5, 0.75)
+FEWEST_FOR_COLOUR, CLEARLY = 3, 0.5  # marks of either kind, and by how many standard errors of the AUROC
 MOST_EXAMPLES = 200  # right ones, and wrong ones, that a concept learns from: of more, these are taken evenly
 _BLOCK = 1 << 23  # cosines computed at a time
 
@@ -67,22 +70,26 @@ class Space(NamedTuple):
 
 @dataclass(frozen=True)
 class Examples:
-    """Unit rows u that belong to a concept or do not, and which rows of the gallery they are, -1 for none of them."""
+    """Unit rows u that belong to a concept or do not, and which rows of the gallery they are, -1 for none of them.
+
+    `others` are those that nobody marked wrong, but that have another label.
+    """
 
     U: np.ndarray
     right: np.ndarray
     rows: np.ndarray
+    others: np.ndarray
 
     def __len__(self) -> int:
         return len(self.U)
 
     def take(self, which: np.ndarray) -> Self:
         """Some of the examples."""
-        return type(self)(self.U[which], self.right[which], self.rows[which])
+        return type(self)(self.U[which], self.right[which], self.rows[which], self.others[which])
 
     def share(self) -> float:
         """p: how much the graph counts."""
-        n_right, n_wrong = int(self.right.sum()), int((~self.right).sum())
+        n_right, n_wrong = int(self.right.sum()), int((~self.right & ~self.others).sum())
         share = n_right / (n_right + n_wrong + 1)
         return max(share, LEAST_SHARE) if n_right <= 1 else share
 
@@ -92,6 +99,7 @@ class Scorers:
 
     def __init__(self, V: np.ndarray, space: Space | None = None, background: np.ndarray | None = None) -> None:
         """From the rows of a gallery; `space` and the background's rows u are those of a larger one."""
+        self.colours: np.ndarray | None = None  # of the rows, at unit length
         self.space = Space.of(V) if space is None else space
         self.U = self.space(V)
         self._rows = np.sort(np.random.default_rng(0).permutation(len(V))[:BACKGROUND])
@@ -114,7 +122,7 @@ class Scorers:
     def examples(self, right: Sequence[int], wrong: Sequence[int] = ()) -> Examples:
         """Rows of the gallery that belong, and that do not."""
         rows = np.array([*right, *wrong], np.int64)
-        return Examples(self.U[rows], np.arange(len(rows)) < len(right), rows)
+        return Examples(self.U[rows], np.arange(len(rows)) < len(right), rows, np.zeros(len(rows), bool))
 
     def scores(self, examples: Examples, parts: Sequence[np.ndarray] | None = None) -> np.ndarray:
         """Scores of all rows by some examples, of which one is right, (n,); by each part of them, (parts, n).
@@ -123,14 +131,16 @@ class Scorers:
         """
         if parts is None:
             return np.asarray(self.scores(examples, [np.ones(len(examples), bool)])[0])
-        L = np.vstack([examples.U, self.background])
+        share = self.colour_share(examples)
+        U, L = self._with_colours(examples, share)
+        far = self._far if share == 0 else np.exp(U @ L[len(examples) :].T - 1)
         is_mark = np.arange(len(L)) < len(examples)
-        is_far = ~is_mark & ~np.isin(np.concatenate([examples.rows, self._rows]), examples.rows[examples.rows >= 0])
-        K, near = L @ L.T, np.exp(self.U @ examples.U.T - 1)
+        is_far = self._is_far(examples)
+        K, near = L @ L.T, np.exp(U @ L[: len(examples)].T - 1)
         right = np.concatenate([examples.right, np.zeros(len(self.background), bool)])
         kernels = np.empty((len(self), len(parts)), np.float32)
         for column, part in enumerate(parts):
-            used = np.flatnonzero(np.concatenate([part, is_far[len(examples) :]]))
+            used = np.flatnonzero(np.concatenate([part, is_far]))
             mark, target = is_mark[used], right[used].astype(np.float64)
             K_used = K[np.ix_(used, used)].astype(np.float64)
             n_wrong = max(1.0, float((mark & (target == 0)).sum()))
@@ -138,18 +148,42 @@ class Scorers:
             linear = L[used].T @ _logistic(K_used + OFFSET, target, C * weights).astype(np.float32)
             beta = np.zeros(len(L), np.float32)
             beta[used] = _ridge(np.exp(K_used - 1), target, RIDGE / np.where(mark, 1.0, LIGHT))
-            ridge = near @ beta[: len(examples)] + self._far @ beta[len(examples) :]
-            kernels[:, column] = _standardised(self.U @ linear) + _standardised(ridge)
-        weight = GRAPH * np.array([examples.take(part).share() for part in parts], np.float32) ** 2
-        smooth = _standardised(self._diffused(kernels, SMOOTHING, SMOOTHINGS))
-        return np.asarray((2 * smooth + weight * _standardised(self._spread(examples, parts))).T)
+            ridge = near @ beta[: len(examples)] + far @ beta[len(examples) :]
+            kernels[:, column] = _standardised(U @ linear) + _standardised(ridge)
+        weight = (1 - share) * GRAPH * np.array([examples.take(part).share() ** POWER for part in parts], np.float32)
+        return np.asarray((kernels + weight * _standardised(self._spread(examples, parts))).T)
 
-    def _diffused(self, Y: np.ndarray, damping: float, rounds: int) -> np.ndarray:
-        """(I - damping A)⁻¹ Y by some rounds, A the graph."""
-        F = Y
-        for _ in range(rounds):
-            F = np.float32(damping) * (self.graph @ F) + Y
-        return F
+    def _is_far(self, examples: Examples) -> np.ndarray:
+        """Which rows of the background are not among the examples."""
+        return ~np.isin(self._rows, examples.rows[examples.rows >= 0])
+
+    def _with_colours(self, examples: Examples, share: float) -> tuple[np.ndarray, np.ndarray]:
+        """Rows of the gallery, and of examples and background, with a share of colours, 0 where unknown."""
+        L = np.vstack([examples.U, self.background])
+        if share == 0 or self.colours is None:
+            return self.U, L
+        rows = np.concatenate([examples.rows, self._rows])
+        both = (self.U, self.colours), (L, np.where((rows >= 0)[:, None], self.colours[rows], 0))
+        one, two = (np.hstack([np.sqrt(1 - share) * u, np.sqrt(share) * c]).astype(np.float32) for u, c in both)
+        return one, two
+
+    def colour_share(self, examples: Examples) -> float:
+        """s: by how often a right mark is above a wrong one in kernel ridge regression without either of them."""
+        n_right, n_wrong = int(examples.right.sum()), int((~examples.right).sum())
+        if self.colours is None or min(n_right - 1, n_wrong) < FEWEST_FOR_COLOUR:
+            return 0.0
+        used = np.concatenate([np.ones(len(examples), bool), self._is_far(examples)])
+        target = np.concatenate([examples.right, np.zeros(used.sum() - len(examples), bool)]).astype(np.float64)
+        ridge = RIDGE / np.where(np.arange(len(target)) < len(examples), 1.0, LIGHT)
+        areas = []
+        for share in COLOUR_SHARES:
+            L = self._with_colours(examples, share)[1][used].astype(np.float64)
+            inverse = np.linalg.inv(np.exp(L @ L.T - 1) + np.diag(ridge))
+            left_out = (target - inverse @ target / np.diag(inverse))[: len(examples)]
+            areas.append(float((left_out[examples.right][:, None] > left_out[~examples.right]).mean()))
+        error = np.sqrt((1 / n_right + 1 / n_wrong) / 12)
+        best = int(np.argmax(areas))
+        return COLOUR_SHARES[best] if areas[best] > areas[0] + CLEARLY * error else 0.0
 
     def _spread(self, examples: Examples, parts: Sequence[np.ndarray]) -> np.ndarray:
         """(c) of every part, (n, parts): what right ones spread over the graph, less what wrong ones do."""
@@ -163,7 +197,10 @@ class Scorers:
         used = np.array(parts).T
         sides = [used & (examples.right == side)[:, None] for side in (True, False)]
         shares = np.hstack(sides) / np.maximum(np.hstack(sides).sum(axis=0), 1)
-        F = np.sqrt(self._diffused(near @ shares.astype(np.float32), DAMPING, ROUNDS))
+        F = Y = near @ shares.astype(np.float32)
+        for _ in range(ROUNDS):
+            F = np.float32(DAMPING) * (self.graph @ F) + Y
+        F = np.sqrt(F)
         n = used.sum(axis=0) - 1
         return np.asarray(F[:, : len(parts)] - (AGAINST * n / (n + 1)).astype(np.float32) * F[:, len(parts) :])
 

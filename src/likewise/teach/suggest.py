@@ -32,9 +32,10 @@ REASONS = {
     "unlikely": "probably not {}, but close to it",
     "typical": "many others are like it",
     "another": "something else, as nothing was right yet",
+    "new": "new, and probably {}",
 }
 
-Reason = Literal["unlike", "border", "likely", "unlikely", "typical", "another"]
+Reason = Literal["unlike", "border", "likely", "unlikely", "typical", "another", "new"]
 
 
 class NamedGroup(NamedTuple):

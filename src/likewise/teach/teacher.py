@@ -9,7 +9,7 @@ import os
 import secrets
 import threading
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
@@ -25,7 +25,7 @@ from likewise.search.items import ItemRef
 from likewise.search.rank import query_rows, row_numbers
 from likewise.teach.feedback import Event, Feedback, events_of, outside_name
 from likewise.teach.groups import FeedbackState, Group, Node, Resolver, groups_of
-from likewise.teach.learning import FIRST, ConceptCard, Learner, Scored, agreeing, card_of
+from likewise.teach.learning import ConceptCard, Learner, Scored, card_of
 from likewise.teach.suggest import NamedGroup, Suggestion, a_start, in_turn, suggested
 from likewise.teach.taught import ChangedRows, Taught
 from likewise.teach.taught_index import SavedLesson, TaughtIndex, has_feedback, read_lesson, untaught, write_lesson
@@ -35,7 +35,7 @@ from likewise.utils.wording import listed
 log = logging.getLogger("likewise")
 
 MOST_ALIKE = 200  # rows outside the graph that a label is learned from
-MOST_SHOWN = 60  # queries and concepts that the card of a lesson is about
+MOST_SHOWN = 60  # concepts that the card of a lesson is about
 MOST_SCORED = 500  # concepts whose scores are remembered; of a large gallery a twentieth
 
 
@@ -80,6 +80,16 @@ class Teacher:
         """
         self._learner.prepare()
         self.state()  # looks items up by their names: of a million, half a second the first time
+
+    def look(self, thumbnail: Callable[[int], bytes | None], stopping: Callable[[], bool] = lambda: False) -> None:
+        """Measure colour and light of the pictures, once per index; from then on a concept may use them.
+
+        `thumbnail` returns the picture of a row as the bytes of a JPEG, None if it cannot be read.
+        """
+        if self._learner.colours.measure(thumbnail, stopping):
+            self._learner.prepare().colours = self._learner.colours.rows()
+            with self._lock:
+                self._scored.clear()
 
     # -- feedback -----------------------------------------------------------------------------------------------------
 
@@ -180,7 +190,7 @@ class Teacher:
             concepts = [(concept, self.scored(concept.group, state)) for concept in self._concepts(state)]
             taught, part = self._taught(state, [scored for _, scored in concepts])
             cards = [card_of(concept.name, scored) for concept, scored in concepts]
-            facts = self._facts(state, cards, taught)
+            facts = self._facts(state, cards)
         through = steps[-1].id if steps else None
         facts = {**facts, "through": through, "seconds": time.perf_counter() - began}
         self.index, self.lesson = taught, self._keep(taught, part, facts, who)
@@ -288,15 +298,11 @@ class Teacher:
             return str(self.index.ids[cast(int, node.value)])
         return str(node.value) if node.kind == "label" else "the query"
 
-    def _facts(self, state: FeedbackState, cards: list[ConceptCard], taught: TaughtIndex) -> dict[str, Any]:
-        """What a lesson did, as its card says: what moved, what it agrees with, what to expect of each concept."""
-        shown = (state.queries or sorted(state.labels))[:MOST_SHOWN]
-        agreement = agreeing([card.trials for card in cards])
+    def _facts(self, state: FeedbackState, cards: list[ConceptCard]) -> dict[str, Any]:
+        """What a lesson did, as its card says: what to expect of each concept."""
         return {
             "marks": len(state.marks),
             "labels": len(state.labels),
-            "moved": {"items": moved(self.index, taught, shown), "queries": len(shown)},
-            "agrees": None if not agreement.of else {"count": agreement.agrees, "of": agreement.of},
             "concepts": [{**card.facts(), "doubtful": self._references(card.doubtful)} for card in cards[:MOST_SHOWN]],
         }
 
@@ -388,11 +394,3 @@ def _recalled(index: Index, feedback: Feedback, lesson: Event) -> SavedLesson | 
                 others = [event.id for event in feedback.lessons if event.id != lesson.id]
                 write_lesson(index, lesson.id, taught.model, part, others)
     return recalled
-
-
-def moved(before: BaseIndex, after: BaseIndex, rows: Sequence[int], k: int = FIRST) -> int:
-    """How many of the first k results of these rows were not among them before."""
-    if not len(rows):
-        return 0
-    old, new = (index.search(rows=list(rows), k=k).rows for index in (before, after))
-    return sum(len(set(new[i]) - set(old[i])) for i in range(len(rows)))

@@ -7,7 +7,7 @@ import { body } from "./search.js";
 import {
   $, aThing, button, make, nameOf, number, percent, plural, react, say, state, thing, things, trying, update,
 } from "./state.js";
-import { everything, label } from "./teach.js";
+import { everything, label, showNew } from "./teach.js";
 
 export async function refreshLabels() {
   const labels = await trying(() => call("/api/labels"));
@@ -102,29 +102,29 @@ let ofQuery = false; // a set grown from a query, not a label
 let preview = null;
 let busy = false;
 
-async function openApply(query) {
+async function openApply(query, name = null) {
   ofQuery = query;
   $("apply-title").textContent = query ? "Name these results" : "Apply a label";
   $("apply-label-field").hidden = query;
   $("apply-name-field").hidden = !query;
-  $("apply-sure-field").hidden = !state.status.calibrated;
+  $("apply-sure-field").hidden = !state.status.calibrated && !name;
   $("apply-done").hidden = true;
   $("apply-name").value = "";
-  choices();
+  choices(name);
   dialog.showModal();
   (query ? $("apply-name") : $("apply-label")).focus();
   await look();
 }
 
-function choices() {
+function choices(name) {
   const counted = (name) => new Option(`${name} (${number(state.labels[name])})`, name);
   $("apply-label").replaceChildren(...byCount(state.labels).map(counted));
-  const wanted = [state.filter.label, state.last.item?.label].find((name) => name in state.labels);
+  const wanted = [name, state.filter.label, state.last.item?.label].find((name) => name in state.labels);
   if (wanted) $("apply-label").value = wanted;
   const step = (n) => new Option(`${ofQuery ? "" : "and others, "}at most 1 in ${n} wrong`, n);
   const only = ofQuery ? [] : [new Option("only those that have it", 0)];
   $("apply-sure").replaceChildren(...only, ...[20, 10, 5, 2].map(step));
-  $("apply-sure").value = state.status.calibrated ? state.cutoff || DEFAULT : 0;
+  $("apply-sure").value = state.status.calibrated || name ? state.cutoff || DEFAULT : 0;
 }
 
 const nameOfSet = () => (ofQuery ? $("apply-name").value.trim() : $("apply-label").value);
@@ -241,6 +241,16 @@ async function undoKeywords() {
   report(`Taken back: ${parts.join(", ")}.`);
 }
 
+// Labels with a cut-off: how many others fit, and how many of these are new.
+async function drawSearches() {
+  const searches = await trying(() => call("/api/searches")) ?? [];
+  $("searches").replaceChildren(...searches.filter((search) => search.fitting).flatMap(({ label: name, ...counts }) => {
+    const fit = button(`${name}: ${number(counts.fitting)} more`, { className: "small" }, () => openApply(false, name));
+    const fresh = button(`new in ${name} (${number(counts.new)})`, { className: "small primary" }, () => showNew(name));
+    return [fit, ...(counts.new ? [fresh] : [])].map((element) => make("li", {}, element));
+  }));
+}
+
 const skipped = (done) => Object.entries(done.skipped)
   .map(([kind, count]) => `${number(count)} left alone, ${kind}`);
 
@@ -274,6 +284,7 @@ export function wireLabels() {
   $("label-cancel").addEventListener("click", () => $("label-dialog").close("cancel"));
   $("label-none").addEventListener("click", () => $("label-dialog").close("none"));
   react(() => state.labels, drawNames);
+  react(() => [state.labels, state.lessons], drawSearches);
   react(() => [state.labels, state.hits], drawTray);
   react(() => [state.selected, state.last, state.status.pictures], drawHint);
   $("apply-open").addEventListener("click", () => openApply(false));

@@ -9,6 +9,7 @@ import {
   remember, remembered, say, state, thing, things, trying, update,
 } from "./state.js";
 
+const STUCK = 10; // wrong marks without a right one
 const UNHEARD = 1000; // ms after which the server is asked again: events may not come through a proxy
 let watching = false;
 let turning = false; // advice is being asked for
@@ -46,11 +47,13 @@ async function rerank() {
 }
 
 // What the marks say so far: what to expect of the others, and what to do next.
-async function advise(sentence, [example, ...more]) {
-  if (more.length || turning) return;
+async function advise(sentence, examples) {
+  if (turning) return;
   turning = true;
-  const card = await trying(() => call(`/api/card?${query(refOf(example))}`));
+  const card = await trying(() => call(`/api/card?${query(examples.flatMap((one) => Object.entries(refOf(one))))}`));
   turning = false;
+  const stuck = card && card.right <= 1 && card.wrong >= STUCK;
+  $("next-open").textContent = stuck ? "Show me something else" : "What next?";
   if (card) say(`${sentence} ${card.right} right, ${card.wrong} wrong. ${expectation(card)}${capital(card.next)}.`);
 }
 
@@ -176,14 +179,14 @@ function drawStatus(status) {
   if (!isRunning()) wake();
 }
 
-// -- the card of the last lesson: what moved, what it agrees with, what to expect of each concept ------------------
+// -- the card of the last lesson: what to expect of each concept ---------------------------------------------------
 
 function drawLesson(lesson) {
   const closed = `${state.status.boot}/${lesson?.number}`;
   $("lesson").hidden = !lesson || remembered("lesson-closed") === closed;
   if ($("lesson").hidden) return;
   const close = () => { remember("lesson-closed", closed); $("lesson").hidden = true; };
-  $("lesson").replaceChildren(lessonHead(lesson), facts(lesson), ...concepts(lesson),
+  $("lesson").replaceChildren(lessonHead(lesson), ...concepts(lesson),
     button("×", { className: "quiet lesson-close", "aria-label": "Hide the lesson" }, close));
 }
 
@@ -192,20 +195,6 @@ function lessonHead({ marks, labels, who, number: n, seconds }) {
   const text = `${steps.join(" and ")}, ${seconds.toFixed(2)} s${who ? ` · ${who}` : ""}`;
   return make("div", { className: "lesson-head" }, make("h2", {}, `Lesson ${n}`),
     make("p", { className: "muted" }, text));
-}
-
-function facts({ moved, agrees, labels }) {
-  const list = make("dl", { className: "facts" });
-  const add = (value, words) => list.append(make("div", {}, make("dt", {}, words), make("dd", {}, value)));
-  if (moved) {
-    const where = moved.queries > 1 ? ` in ${number(moved.queries)} queries` : "";
-    add(number(moved.items), `results moved${where}`);
-  }
-  if (agrees) {
-    const what = labels ? "statements" : "marks";
-    add(`${number(agrees.count)} of ${number(agrees.of)}`, `${what} agreed with when left out`);
-  }
-  return list;
 }
 
 // What to expect of each concept, and marks that contradict the others.
@@ -247,12 +236,23 @@ export async function suggest() {
   $("next-grid").grid.focus(0);
 }
 
-function drawSuggestions(suggestions) {
+// Pictures that came after the last lesson and fit a label: a mark gives it, or keeps it away.
+export async function showNew(name) {
+  asked += 1;
+  state.view = "search";
+  const answer = await trying(() => call(`/api/suggestions?${query({ label: name, new: true, n: 50 })}`));
+  if (!answer) return;
+  askedFor = JSON.stringify(concept());
+  drawSuggestions(answer.suggestions, `New in ${name}`);
+  $("next-grid").grid.focus(0);
+}
+
+function drawSuggestions(suggestions, title = "What to mark next") {
   const isFor = suggestions.some(isSuggestion); // otherwise nothing was taught yet
   state.answers = new Map();
   $("next").hidden = suggestions.length === 0;
   $("next-grid").classList.toggle("start", !isFor);
-  $("next-title").textContent = isFor ? "What to mark next" : "Search by one of these to begin";
+  $("next-title").textContent = isFor ? title : "Search by one of these to begin";
   fill($("next-grid"), suggestions);
   for (const card of $("next-grid").children) captionSuggestion(card);
 }

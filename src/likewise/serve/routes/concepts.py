@@ -28,14 +28,21 @@ def suggestions(
     row: OfRow = None,
     upload: OfUpload = None,
     n: Annotated[int, Query(ge=1, le=50)] = 10,
+    new: Annotated[bool, Query(description="Items that came after the last lesson and fit the label.")] = False,
 ) -> schemas.SuggestionsResponse:
     """For a label or a query; without either, for all that was taught, or items that represent most others."""
     if sum(value is not None for value in (label, row, upload)) > 1:
         raise HTTPException(422, "give one of `label`, `row` and `upload`")
     query = upload if row is None else session.check_row(row)
     is_asked = label is not None or query is not None
-    hits = teaching.suggest(label, query, n)
+    hits = teaching.new_in(label, n) if new and label is not None else teaching.suggest(label, query, n)
     return SuggestionsResponse(suggestions=[_suggestion(session, teaching, hit, is_asked) for hit in hits])
+
+
+@concepts.get("/searches", summary="The labels that were given, as saved searches")
+def searches(teaching: CurrentTeaching) -> list[schemas.SavedSearchResponse]:
+    """How many items have each label, how many others fit it, and how many of these came after the last lesson."""
+    return [schemas.SavedSearchResponse(**search.facts()) for search in teaching.searches()]
 
 
 @concepts.get("/card", summary="What the marks for a query or a label say about it")
@@ -43,12 +50,11 @@ def card(
     session: CurrentSession,
     teaching: CurrentTeaching,
     label: OfLabel = None,
-    row: OfRow = None,
-    upload: OfUpload = None,
+    row: Annotated[list[int], Query(max_length=200, description="Items as query.")] = [],  # noqa: B006
+    upload: Annotated[list[str], Query(max_length=200, description="Uploads as query.")] = [],  # noqa: B006
 ) -> dict[str, Any] | None:
     """The expected precision of the first results that nobody marked, and what to do next; null without marks."""
-    query: list[Any] = [upload] if upload is not None else [] if row is None else [session.check_row(row)]
-    return teaching.card(label, query)
+    return teaching.card(label, [*map(session.check_row, row), *upload])
 
 
 @concepts.post("/concepts", summary="Preview a label or a query at a cut-off")
