@@ -227,8 +227,8 @@ class TeachingSession:
     def new_in(self, label: str, n: int) -> list[Suggestion]:
         """New items that fit a label, as suggestions."""
         concept = NamedGroup(Node("label", label), label, Group())
-        rows = next((search.new for search in self.searches() if search.name == label), [])
-        return [Suggestion(int(row), concept, 0.0, "new") for row in rows[:n]]
+        rows = [row for search in self.searches() if search.name == label for row in search.new.tolist()]
+        return [Suggestion(row, concept, 0.0, "new") for row in rows[:n]]
 
     def upload_of(self, concept: NamedGroup | None) -> str | None:
         """The upload that is the query of a concept; None for other concepts and forgotten uploads."""

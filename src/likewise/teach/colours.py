@@ -61,7 +61,7 @@ class Colours:
         C, nothing = np.zeros((len(self._index), WIDTH), np.float32), np.full(WIDTH, np.nan, np.float32)
         for row, name in enumerate(self._names()):
             C[row] = self._known.get(name, nothing)
-        known = np.isfinite(C).all(axis=1)
+        known = np.asarray(np.isfinite(C).all(axis=1))
         if not known.any():
             return None
         deviation = C[known].std(axis=0)
