@@ -150,14 +150,13 @@ def concepts(
     searches = saved_searches(Teacher(loaded, Feedback(index)))
     if csv is not None:
         to_csv(loaded, [part for search in searches for part in search.parts], csv)
-    counts = [(len(s.labelled), None if s.fitting is None else len(s.fitting), len(s.new)) for s in searches]
-    rows = [(search.name, *numbers) for search, numbers in zip(searches, counts, strict=True)]
+    rows = [search.facts() for search in searches]
     if as_json:
-        emit_json({"concepts": [dict(zip(("label", "items", "fitting", "new"), row, strict=True)) for row in rows]})
+        emit_json({"concepts": rows})
     elif not rows:
         say(f"no item of {index} was labelled: likewise serve {index} opens the page")
     else:
-        cells = [["–" if value is None else str(value) for value in row] for row in rows]
+        cells = [["–" if value is None else str(value) for value in row.values()] for row in rows]
         print_table(("label", "items", "others that fit", "new"), cells)
     if csv is not None and not as_json:
         say(f"{plural(len(rows), 'label')} listed in {csv}")
