@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from likewise.errors import FileFormatError, LikewiseError, MissingExtraError
+from likewise.errors import FileFormatError, LikewiseError, optional
 from likewise.search.rank import Exact, best_rows
 
 log = logging.getLogger("likewise")
@@ -59,25 +59,19 @@ def kind_for(approximate: str | bool, n: int) -> str:
 
 
 def suited_kind(approximate: str | bool, V: np.ndarray) -> str | bool:
-    """The kind of an index of these vectors, False for an exact one; "auto" depends on how long a search takes."""
+    """The kind of an index of these vectors, False for an exact one; "auto" measures how long a search takes."""
     if approximate == "auto":
-        approximate = is_worth_it(V)
+        engine, times = Exact(V), []
+        for row in np.linspace(0, len(V) - 1, 3).astype(int):
+            began = time.perf_counter()
+            best_rows(engine, V[row : row + 1], min(10, len(V)))
+            times.append(time.perf_counter() - began)
+        log.info("an exact search takes %.0f ms", 1e3 * min(times))
+        approximate = min(times) > EXACT_SECONDS
     return approximate and kind_for(approximate, len(V))
 
 
-def is_worth_it(V: np.ndarray) -> bool:
-    """Whether an exact search takes too long: the quickest of three is measured."""
-    engine, times = Exact(V), []
-    for row in np.linspace(0, len(V) - 1, 3).astype(int):
-        began = time.perf_counter()
-        best_rows(engine, V[row : row + 1], min(10, len(V)))
-        times.append(time.perf_counter() - began)
-    log.info("an exact search takes %.0f ms", 1e3 * min(times))
-    return min(times) > EXACT_SECONDS
-
-
-# ---------------------------------------------------------------------------------------------------------------------
-# Building
+# -- Building ----------------------------------------------------------------------------------------------------------
 
 
 def built(V: np.ndarray, kind: str) -> Any:
@@ -94,32 +88,25 @@ def built(V: np.ndarray, kind: str) -> Any:
 
 def untrained(kind: str, n: int, width: int) -> Any:
     """An empty faiss index for n vectors."""
-    try:
-        import faiss
-    except ImportError as error:
-        raise MissingExtraError("approximate search", "serve") from error
-    inner: Any = faiss.METRIC_INNER_PRODUCT
+    faiss = optional("faiss", "approximate search", "serve")
+    inner = faiss.METRIC_INNER_PRODUCT
     if kind == "hnsw":
-        graph: Any = faiss.IndexHNSWFlat(width, 32, inner)
+        graph = faiss.IndexHNSWFlat(width, 32, inner)
         graph.hnsw.efConstruction, graph.hnsw.efSearch = 200, 128
         return graph
     lists = int(max(1, min(2 * np.sqrt(n), n / 40, _MOST_LISTS)))
-    cells: Any = faiss.IndexFlatIP(width)
-    index: Any
+    cells = faiss.IndexFlatIP(width)
     if kind == "ivf":
         index = faiss.IndexIVFFlat(cells, width, lists, inner)
     else:
-        index = faiss.IndexIVFPQ(cells, width, lists, code_bytes(width), 8 if n >= 10_000 else 4, inner)
+        # The parts of a product code, each of two numbers or, if the width is odd or large, of more.
+        parts = next(m for m in range(min(width, max(1, width // 2), 64), 0, -1) if width % m == 0)
+        index = faiss.IndexIVFPQ(cells, width, lists, parts, 8 if n >= 10_000 else 4, inner)
         index.pq.cp.max_points_per_centroid = _PER_CODE
     cells.this.disown()
     index.own_fields = True
     index.cp.max_points_per_centroid, index.cp.niter = _PER_LIST, _ROUNDS
     return index
-
-
-def code_bytes(width: int) -> int:
-    """The parts of a product code, each of two numbers or, if the width is odd or large, of more."""
-    return next(m for m in range(min(width, max(1, width // 2), 64), 0, -1) if width % m == 0)
 
 
 def training_rows(V: np.ndarray, kind: str, lists: int) -> np.ndarray:
@@ -142,8 +129,7 @@ def suited_lists(index: Any, V: np.ndarray, kind: str) -> int:
     return min(lists, int(index.nlist))
 
 
-# ---------------------------------------------------------------------------------------------------------------------
-# Recall
+# -- Recall ------------------------------------------------------------------------------------------------------------
 
 
 def measured_recall(engine: Approximate, Q: np.ndarray, k: int = 10) -> float:
@@ -152,8 +138,8 @@ def measured_recall(engine: Approximate, Q: np.ndarray, k: int = 10) -> float:
     return _share(best_rows(Exact(engine.V), Q, k)[0], best_rows(engine, Q, k)[0])
 
 
-def _share(exact: np.ndarray, found: np.ndarray) -> float:
-    return float(np.mean([len(np.intersect1d(a, b)) / len(a) for a, b in zip(exact, found, strict=True)]))
+def _share(exact: np.ndarray, rows: np.ndarray) -> float:
+    return float(np.mean([len(np.intersect1d(a, b)) / len(a) for a, b in zip(exact, rows, strict=True)]))
 
 
 def sampled_recall(engine: Any, as_query: Callable[[np.ndarray], np.ndarray]) -> float:
@@ -163,15 +149,14 @@ def sampled_recall(engine: Any, as_query: Callable[[np.ndarray], np.ndarray]) ->
     return recall
 
 
-def _sample(V: Any, size: int, seed: int) -> np.ndarray:
+def _sample(V: np.ndarray, size: int, seed: int) -> np.ndarray:
     """Some rows, fewer of a very large gallery: each is searched exactly."""
     n, width = V.shape
     some = min(n, size, max(_FEWEST, int(_PRODUCTS / (n * width))))
     return np.sort(np.random.default_rng(seed).choice(n, some, replace=False))
 
 
-# ---------------------------------------------------------------------------------------------------------------------
-# Files
+# -- Files -------------------------------------------------------------------------------------------------------------
 
 
 def serialized(engine: Any) -> bytes:
@@ -193,10 +178,7 @@ def serialized(engine: Any) -> bytes:
 
 def read_approximate(path: Path, kind: str, n: int, width: int) -> Any:
     """The faiss index of a file, which must be one of n vectors; lists are mapped, being as large as the vectors."""
-    try:
-        import faiss
-    except ImportError as error:
-        raise MissingExtraError("an approximate index", "serve") from error
+    faiss = optional("faiss", "an approximate index", "serve")
     how = 0 if kind == "hnsw" else faiss.IO_FLAG_MMAP | faiss.IO_FLAG_READ_ONLY
     try:
         index = faiss.read_index(os.fspath(path), how)

@@ -74,16 +74,14 @@ def cards(items: Items, layout: CardLayout, rows: Sequence[int], whole: bool = F
     fields = layout.fields
     if whole:
         fields = tuple(name for name in items.metadata.names if name not in (layout.title, layout.text, layout.url))
-    values = items.metadata.rows(rows, None if whole else layout.columns)
-    return [_card(row, layout, fields, whole) for row in values]
-
-
-def _card(values: dict[str, Any], layout: CardLayout, fields: Sequence[str], whole: bool) -> Card:
-    title, text, url = (None if name is None else values[name] for name in (layout.title, layout.text, layout.url))
-    if text is not None and not whole and len(text) > _PREVIEW:
-        text = text[:_PREVIEW].rsplit(None, 1)[0] + " …"
-    shown = ((name, shown_value(values[name])) for name in fields)
-    return Card(title, text, safe_url(url), tuple((name, value) for name, value in shown if value is not None))
+    result: list[Card | None] = []
+    for values in items.metadata.rows(rows, None if whole else layout.columns):
+        title, text, url = (None if name is None else values[name] for name in (layout.title, layout.text, layout.url))
+        if text is not None and not whole and len(text) > _PREVIEW:
+            text = text[:_PREVIEW].rsplit(None, 1)[0] + " …"
+        shown = ((name, shown_value(values[name])) for name in fields)
+        result.append(Card(title, text, safe_url(url), tuple(pair for pair in shown if pair[1] is not None)))
+    return result
 
 
 def safe_url(url: str | None) -> str | None:

@@ -10,18 +10,22 @@ those of the plain scores, in whatever order the results are.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import TYPE_CHECKING, Any, Self
+from typing import TYPE_CHECKING, Self
 
 import numpy as np
+from numpy.typing import ArrayLike
 
 from likewise.search.rank import query_rows
+from likewise.utils.arrays import evenly_spaced
 
 if TYPE_CHECKING:
     from likewise.search.index import BaseIndex
 
 MOST_EXAMPLES = 200  # the mean of more is hardly another one
+Examples = np.ndarray | Sequence[np.ndarray]
 
 
 @dataclass(frozen=True, eq=False)
@@ -37,13 +41,13 @@ class Confidence:
     unlike: np.ndarray | None = None
 
     @classmethod
-    def of_each(cls, index: BaseIndex, queries: Any) -> Self:
+    def of_each(cls, index: BaseIndex, queries: ArrayLike) -> Self:
         """Each raw row is a query."""
         X = query_rows(queries, index.model.n_features_in_)
         return cls(index, X, np.arange(len(X)))
 
     @classmethod
-    def of_set(cls, index: BaseIndex, like: Any, unlike: Any = ()) -> Self:
+    def of_set(cls, index: BaseIndex, like: Examples, unlike: Examples = ()) -> Self:
         """All raw rows together are one query."""
         width = index.model.n_features_in_
         avoided = query_rows(_evenly(unlike), width) if len(unlike) else None
@@ -102,7 +106,7 @@ class Confidence:
         return self._learned[:, None] | self.index.learned_from(places)[back].reshape(rows.shape)
 
 
-def _evenly(X: Any) -> np.ndarray:
+def _evenly(X: Examples) -> np.ndarray:
     """At most MOST_EXAMPLES of the rows, evenly taken."""
-    X = np.atleast_2d(X)
-    return np.asarray(X[np.unique(np.linspace(0, len(X) - 1, min(MOST_EXAMPLES, len(X))).astype(int))])
+    rows = np.atleast_2d(np.asarray(X))
+    return np.asarray(rows[evenly_spaced(len(rows), MOST_EXAMPLES)])

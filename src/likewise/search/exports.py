@@ -7,23 +7,15 @@ from typing import Any, BinaryIO
 
 import numpy as np
 
-from likewise.errors import LikewiseError, MissingExtraError, optional
+from likewise.errors import LikewiseError, optional
 from likewise.learn.base import SimilarityModel
 from likewise.search.approximate import serialized
 from likewise.search.index import BaseIndex
-from likewise.search.stores.arrow import record_batch, schema
+from likewise.search.stores.base import record_batch, schema
 from likewise.search.stores.exporting import batches, layout_of, own_columns
 from likewise.utils.files import atomic_write
 
-_KINDS = {
-    ".parquet": "parquet",
-    ".arrow": "arrow",
-    ".feather": "arrow",
-    ".faiss": "faiss",
-    ".npz": "numpy",
-    ".npy": "numpy",
-    ".onnx": "onnx",
-}
+_OF_SUFFIX = {".feather": "arrow", ".npz": "numpy", ".npy": "numpy"}  # any other suffix is the kind itself
 _BATCH = 10_000  # rows of a row group of Parquet, or of a record batch
 
 
@@ -33,6 +25,7 @@ def export(index: BaseIndex, path: str | os.PathLike[str], kind: str | None = No
     Suffixes are .parquet, .arrow, .faiss and .npz for the vectors, and .onnx for the model.
     """
     path = Path(path)
+    suffix = path.suffix.lower()
     writers: dict[str, Callable[[BaseIndex, Path], Path]] = {
         "parquet": to_parquet,
         "arrow": to_arrow,
@@ -40,11 +33,10 @@ def export(index: BaseIndex, path: str | os.PathLike[str], kind: str | None = No
         "numpy": to_numpy,
         "onnx": lambda index, path: atomic_write(path, index.model.to_onnx()),
     }
-    write = writers.get(kind or _KINDS.get(path.suffix.lower(), ""))
+    write = writers.get(kind or _OF_SUFFIX.get(suffix, suffix[1:]))
     if write is None:
-        raise LikewiseError(
-            f"{path} ends with {path.suffix or 'nothing'}; expected .parquet, .arrow, .faiss, .npz or .onnx"
-        )
+        known = ".parquet, .arrow, .faiss, .npz or .onnx"
+        raise LikewiseError(f"{path} ends with {path.suffix or 'nothing'}; expected {known}")
     return write(index, path)
 
 
@@ -86,13 +78,10 @@ def to_faiss(index: BaseIndex, path: str | os.PathLike[str]) -> Path:
 
     Of an index with neighbours it holds the smoothed vectors: search it by the vectors of `index.space().embed`.
     """
-    try:
-        import faiss
-    except ImportError as error:
-        raise MissingExtraError("the faiss export", "serve") from error
+    faiss = optional("faiss", "the faiss export", "serve")
     if index.approximate:
         return atomic_write(path, serialized(index.engine))
-    engine: Any = faiss.IndexFlatIP(index.vectors.shape[1])
+    engine = faiss.IndexFlatIP(index.vectors.shape[1])
     engine.add(np.ascontiguousarray(index.vectors))
     return atomic_write(path, faiss.serialize_index(engine).tobytes())
 
@@ -115,10 +104,6 @@ def query_map(model: SimilarityModel) -> np.ndarray:
             "its gallery must be transformed, as Index.build does"
         )
     return np.asarray(method())
-
-
-# ---------------------------------------------------------------------------------------------------------------------
-# An encoder with a learned similarity
 
 
 class LearnedEncoder:

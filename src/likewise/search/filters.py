@@ -8,7 +8,7 @@ import ast
 import functools
 import json
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime
 from typing import Any
 
@@ -40,6 +40,7 @@ _KIND: dict[type, Kind] = {bool: "boolean", int: "number", float: "number", str:
 _MANY = {"number": "numbers", "text": "text", "date": "dates", "boolean": "booleans"}
 
 Literal = bool | int | float | str
+Where = str | Sequence[str] | np.ndarray
 
 
 class Column(str):
@@ -224,7 +225,7 @@ def _date(text: str, column: str) -> datetime:
         raise LikewiseError(f"where: {column} holds dates; {text!r} is none, such as '2024-05-31' is") from None
 
 
-def rows_where(items: Items, where: Any) -> np.ndarray | None:
+def rows_where(items: Items, where: Where | None) -> np.ndarray | None:
     """Rows of the items that pass, in order; None without a condition.
 
     `where` is a condition such as `price < 20`, several that must all hold, or one boolean per item.
@@ -234,7 +235,7 @@ def rows_where(items: Items, where: Any) -> np.ndarray | None:
     return np.flatnonzero(where_mask(items, [where] if isinstance(where, str) else where))
 
 
-def where_mask(items: Items, where: Any) -> np.ndarray:
+def where_mask(items: Items, where: Where) -> np.ndarray:
     """Whether each item passes all conditions, or the booleans themselves."""
     if isinstance(where, np.ndarray):
         if where.dtype != bool or where.shape != (len(items),):

@@ -13,6 +13,7 @@ import re
 import shutil
 import time
 from collections.abc import Callable, Iterator
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, BinaryIO, Self
@@ -84,6 +85,13 @@ def _root(items: Items, source: Path) -> Path | None:
 
 def items_of_store(store: FeatureStore) -> Items:
     """The items of a store: a file is known by its path, rows of an array by their numbers."""
+
+    def date(item: Item) -> str | None:
+        """The day a picture was taken, else that of its file."""
+        if item.taken:
+            return item.taken[:10]
+        return None if item.mtime_ns < 0 else time.strftime("%Y-%m-%d", time.localtime(item.mtime_ns / 1e9))
+
     known = {"label": store.labels, "path": store.paths}
     items = as_items({name: values for name, values in known.items() if values is not None}, len(store))
     if store.paths == [str(number) for number in range(len(store))]:
@@ -93,16 +101,9 @@ def items_of_store(store: FeatureStore) -> Items:
         items,
         ids=np.array([escape(path) for path in store.paths], dtype=object),
         hashes=np.array(hashes, dtype=object) if any(hashes) else None,
-        dates=np.array([_date(item) for item in store.items], dtype=object),
+        dates=np.array([date(item) for item in store.items], dtype=object),
         numbered=False,
     )
-
-
-def _date(item: Item) -> str | None:
-    """The day a picture was taken, else that of its file."""
-    if item.taken:
-        return item.taken[:10]
-    return None if item.mtime_ns < 0 else time.strftime("%Y-%m-%d", time.localtime(item.mtime_ns / 1e9))
 
 
 def _checked(rows: Any) -> np.ndarray:
@@ -152,8 +153,15 @@ def write_rows(file: BinaryIO, raw: np.ndarray) -> None:
 
 
 def _blocks(raw: np.ndarray) -> Iterator[tuple[slice, np.ndarray]]:
-    """Ranges of row numbers and their rows; pages of a file are released after each."""
-    pages = _pages(raw)
+    """Ranges of row numbers and their rows; pages of a file are released after each.
+
+    They cannot be in mode "c", where changes live in them alone.
+    """
+    whole: Any = raw
+    while isinstance(whole, np.ndarray) and not isinstance(whole, np.memmap):
+        whole = whole.base
+    is_free = isinstance(whole, np.memmap) and whole.mode != "c" and hasattr(mmap, "MADV_DONTNEED")
+    pages = getattr(whole, "_mmap", None) if is_free else None
     for first in range(0, len(raw), _BLOCK):
         part = slice(first, min(first + _BLOCK, len(raw)))
         yield part, raw[part]
@@ -161,19 +169,7 @@ def _blocks(raw: np.ndarray) -> Iterator[tuple[slice, np.ndarray]]:
             pages.madvise(mmap.MADV_DONTNEED)
 
 
-def _pages(raw: Any) -> mmap.mmap | None:
-    """The mmap behind an array, if its pages can be released: not in mode "c", where changes live in them alone."""
-    while isinstance(raw, np.ndarray):
-        if isinstance(raw, np.memmap):
-            pages = getattr(raw, "_mmap", None)
-            usable = raw.mode != "c" and hasattr(mmap, "MADV_DONTNEED")
-            return pages if usable and isinstance(pages, mmap.mmap) else None
-        raw = raw.base
-    return None
-
-
-# ---------------------------------------------------------------------------------------------------------------------
-# Building a large index in steps
+# -- Building a large index in steps -----------------------------------------------------------------------------------
 
 
 _PART = 10 * BLOCK  # vectors of a part of the lists
@@ -194,7 +190,9 @@ class ResumableBuild:
         workspace = cls(folder, {"rows": len(raw), "kind": kind, "of": _digest(model, raw)})
         if folder.exists() and not workspace._is_ours():
             raise LikewiseError(f"{folder} is there and was not made by likewise index; move it away")
-        known = workspace._read_state()
+        known: dict[str, Any] = {}
+        with suppress(OSError, ValueError, TypeError):
+            known = dict(json.loads((folder / _STATE).read_bytes()))
         if {name: known.get(name) for name in workspace._of} == workspace._of:
             workspace._done = int(known.get("done", 0))
         else:
@@ -208,13 +206,6 @@ class ResumableBuild:
         names = {path.name for path in self.folder.iterdir()} if self.folder.is_dir() else {"a file"}
         begun = _STATE in names or all(name.startswith(".") for name in names)
         return begun and all(_OURS.fullmatch(name) for name in names)
-
-    def _read_state(self) -> dict[str, Any]:
-        try:
-            state = json.loads((self.folder / _STATE).read_bytes())
-            return state if isinstance(state, dict) else {}
-        except (OSError, ValueError):
-            return {}
 
     def _write_state(self) -> None:
         atomic_write(self.folder / _STATE, json.dumps({**self._of, "done": self._done}).encode())
@@ -230,7 +221,10 @@ class ResumableBuild:
         if not self._done or not path.exists():
             self._done = 0
             np.lib.format.open_memmap(path, "w+", np.float32, (len(raw), width))
-            _reserved(path)
+            try:
+                reserve(path)
+            except OSError as error:
+                raise LikewiseError(f"cannot write {path}: {error.strerror or error}") from error
         out = np.lib.format.open_memmap(path, "r+")
         with progress_bar("indexing", len(raw), enabled=bool(verbose)) as advance:
             advance(self._done)
@@ -281,10 +275,3 @@ def _digest(model: SimilarityModel, raw: np.ndarray) -> str:
     rows = np.asarray(raw[np.unique(np.linspace(0, len(raw) - 1, _SAMPLE).astype(int))])
     digest.update(np.ascontiguousarray(model.transform(in_float(rows))).data)
     return digest.hexdigest()
-
-
-def _reserved(path: Path) -> None:
-    try:
-        reserve(path)
-    except OSError as error:
-        raise LikewiseError(f"cannot write {path}: {error.strerror or error}") from error

@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any, NamedTuple, Self
 
 import numpy as np
+from numpy.typing import ArrayLike
 
 from likewise.errors import LikewiseError
 from likewise.learn.base import SimilarityModel
@@ -19,7 +20,7 @@ from likewise.rows.columns import Columns
 from likewise.rows.store import FeatureStore
 from likewise.search.approximate import Approximate, sampled_recall, suited_kind
 from likewise.search.confidence import Confidence
-from likewise.search.filters import rows_where
+from likewise.search.filters import Where, rows_where
 from likewise.search.gallery import EXTRACTOR, GalleryRows, ResumableBuild, as_gallery, embedded, lengths
 from likewise.search.items import Identities, Items, as_items
 from likewise.search.neighbors import Neighbors, SmoothedGallery, smoothed_gallery, with_base_part
@@ -123,19 +124,11 @@ class BaseIndex:
     approximate: bool | str
 
     def __init__(
-        self,
-        model: SimilarityModel,
-        raw: np.ndarray,
-        vectors: Any,
-        items: Items,
-        *,
-        root: Path | None = None,
-        extractor: dict[str, Any] | None = None,
-        source: dict[str, Any] | None = None,
+        self, model: SimilarityModel, gallery: GalleryRows, vectors: Any, source: dict[str, Any] | None = None
     ) -> None:
-        self.model, self.items = model, items
-        self.raw, self.plain_vectors = raw, vectors
-        self.root, self.extractor, self.source = root, extractor, source
+        self.model, self.plain_vectors, self.source = model, vectors, source
+        self.raw, self.items, self.root = gallery.raw, gallery.items, gallery.root
+        self.extractor, self.extractor_file = gallery.extractor, gallery.extractor_file
         self.recall: float | None = None
         self._lock = threading.Lock()
         self._engine: Engine | None = None
@@ -173,7 +166,11 @@ class BaseIndex:
         """The other columns of the items."""
         return self.items.metadata
 
-    def rows_of(self, ids: Any) -> np.ndarray:
+    def gallery(self, items: Items) -> GalleryRows:
+        """The raw rows and where they came from, with these items."""
+        return GalleryRows(self.raw, items, self.root, self.extractor, self.extractor_file)
+
+    def rows_of(self, ids: ArrayLike) -> np.ndarray:
         """Rows of the given ids."""
         return self.items.rows_of(ids)
 
@@ -187,12 +184,12 @@ class BaseIndex:
 
     def search(
         self,
-        queries: Any = None,
+        queries: ArrayLike | None = None,
         *,
-        rows: Any = None,
+        rows: ArrayLike | None = None,
         k: int | None = 10,
         space: SpaceName = "learned",
-        where: Any = None,
+        where: Where | None = None,
         at_most_wrong: float | None = None,
     ) -> Results:
         """The k most similar items for each query, best first.
@@ -213,24 +210,25 @@ class BaseIndex:
         """
         if (queries is None) == (rows is None):
             raise LikewiseError("expected either queries or rows")
-        view, among = self.space(space), rows_where(self.items, where)
-        number = len(self) if k is None else result_count(k, len(self))
-        if rows is None:
-            Q, own = view.embed(queries), None
+        similarity, among = self.space(space), rows_where(self.items, where)
+        k = len(self) if k is None else result_count(k, len(self))
+        if queries is not None:
+            best, scores = similarity.rank(similarity.embed(queries), k, among)
         else:
-            rows = row_numbers(rows, len(self))
-            Q, own = view.queries(rows), rows[:, None]
-        best, scores = view.rank(Q, number, among, own)
+            assert rows is not None
+            numbers = row_numbers(rows, len(self))
+            best, scores = similarity.rank(similarity.queries(numbers), k, among, numbers[:, None])
         if at_most_wrong is not None and space == "raw":
             raise LikewiseError("the raw features have no cut-off: what their scores mean was not measured")
-        is_measured = view.has_confidence or at_most_wrong is not None
-        sure = Confidence.of_each(self, queries if rows is None else self.raw[rows]) if is_measured else None
-        if sure is not None and at_most_wrong is not None:
-            cut = np.arange(best.shape[1]) >= sure.n_kept(best, at_most_wrong)[:, None]
+        if at_most_wrong is None and not similarity.has_confidence:
+            return Results(self.ids, best, scores)
+        confidence = Confidence.of_each(self, self.raw[numbers] if queries is None else queries)
+        if at_most_wrong is not None:
+            cut = np.arange(best.shape[1]) >= confidence.n_kept(best, at_most_wrong)[:, None]
             best, scores = np.where(cut, -1, best), np.where(cut, np.float32(-np.inf), scores)
             filled = (best >= 0).any(axis=0)
             best, scores = best[:, filled], scores[:, filled]
-        return Results(self.ids, best, scores, sure)
+        return Results(self.ids, best, scores, confidence)
 
     def space(self, kind: SpaceName = "learned", version: int = 0) -> Space:
         """A similarity of the items, which ranks them: "learned" by the model, or "raw", the cosine of raw features."""
@@ -246,7 +244,7 @@ class BaseIndex:
     def _learned_rows(self) -> np.ndarray:
         return np.asarray(self.model.learned_from(self.raw))
 
-    def _embedded_queries(self, queries: Any) -> np.ndarray:
+    def _embedded_queries(self, queries: ArrayLike) -> np.ndarray:
         """Query vectors of raw rows: the query side of the model, smoothed as the gallery is."""
         return self._smoothed_queries(self.model.transform_query(query_rows(queries, self.model.n_features_in_)))
 
@@ -266,7 +264,7 @@ class BaseIndex:
     def _new_engine(self) -> Engine:
         return Approximate(self.vectors, self.approximate) if self.approximate else Exact(self.vectors)
 
-    def embed(self, images: Sequence[Any]) -> np.ndarray:
+    def embed(self, images: Sequence[object]) -> np.ndarray:
         """Raw rows of pictures (paths, bytes, arrays), from the extractor saved with the index."""
         return np.asarray(self.image_extractor().transform(images))
 
@@ -330,20 +328,15 @@ class Index(BaseIndex):
     def __init__(
         self,
         model: SimilarityModel,
-        raw: np.ndarray,
+        gallery: GalleryRows,
         vectors: Any,
-        items: Items,
         *,
-        root: Path | None = None,
-        extractor: dict[str, Any] | None = None,
-        extractor_file: Path | None = None,
         approximate: bool | str = False,
         smoothed: SmoothedGallery | None = None,
         source: dict[str, Any] | None = None,
     ) -> None:
-        super().__init__(model, raw, vectors, items, root=root, extractor=extractor, source=source)
-        self.approximate, self._smoothed, self.extractor_file = approximate, smoothed, extractor_file
-        self.folder = None
+        super().__init__(model, gallery, vectors, source)
+        self.approximate, self._smoothed, self.folder = approximate, smoothed, None
         self.checksums: dict[str, str] = {}  # of the files in `folder`
         self.hold: Hold | None = None  # on the version that it was loaded from
         self._live_extractor: Any = None
@@ -354,17 +347,15 @@ class Index(BaseIndex):
         self._lock = threading.Lock()
         self._engine = self._identities = self._norms = None
         vars(self).pop("_learned_rows", None)
-        smoothed = self._smoothed
-        self.vectors: Any = (
-            self.plain_vectors if smoothed is None else with_base_part(self.plain_vectors, smoothed.vectors)
-        )
+        plain, smoothed = self.plain_vectors, self._smoothed
+        self.vectors: Any = plain if smoothed is None else with_base_part(plain, smoothed.vectors)
 
     @classmethod
     def build(
         cls,
         model: SimilarityModel,
-        gallery: Any,
-        items: Any = None,
+        gallery: object,
+        items: object = None,
         *,
         approximate: bool | str = False,
         n_neighbors: str | int | Neighbors = 0,
@@ -404,14 +395,13 @@ class Index(BaseIndex):
             labels[model.learned_from(parts.raw)] = None
         smoothed = smoothed_gallery(model, V, n_neighbors, labels, verbose)
         kind = suited_kind(approximate, V)
-        index = cls(model, vectors=V, approximate=kind, smoothed=smoothed, **vars(parts))
+        index = cls(model, parts, V, approximate=kind, smoothed=smoothed)
         if steps is not None and kind in ("ivf", "ivfpq") and smoothed is None:
             index._engine = Approximate(V, kind, steps.lists(V, str(kind), verbose))
         if kind:  # if queries have another width, no row of the gallery can be one
             is_query = model.n_features_in_ == index.raw.shape[1]
-            index.recall = sampled_recall(
-                index.engine, index.space().queries if is_query else index.vectors.__getitem__
-            )
+            as_query = index.space().queries if is_query else index.vectors.__getitem__
+            index.recall = sampled_recall(index.engine, as_query)
         return index
 
     @property
@@ -432,21 +422,22 @@ class Index(BaseIndex):
         return self.smoothed_queries(Q, self.model)
 
     def smoothed_queries(self, Q: np.ndarray, model: SimilarityModel) -> np.ndarray:
-        """Query vectors of the model of this index, or of a lesson about it, smoothed as the gallery is."""
-        if self._smoothed is None:
-            return Q
-        return with_base_part(Q, self._smoothed.queries(model.base_part(Q), self._plain_engine()))
+        """Query vectors of the model of this index, or of a lesson about it, smoothed as the gallery is.
 
-    def _plain_engine(self) -> Approximate | None:
-        """The engine of an approximate index, which searches by smoothed vectors, ranking candidates by plain ones."""
-        assert self._smoothed is not None
-        is_whole = self._smoothed.plain.shape[1] == self.vectors.shape[1]
-        engine = self.engine if self.approximate and is_whole else None
-        return Approximate(self.plain_vectors, engine.kind, engine.index) if isinstance(engine, Approximate) else None
+        The neighbours come from the engine of an approximate index, whose candidates are ranked by plain vectors.
+        """
+        smoothed = self._smoothed
+        if smoothed is None:
+            return Q
+        is_whole = smoothed.plain.shape[1] == self.vectors.shape[1]
+        by, plain_engine = self.engine if self.approximate and is_whole else None, None
+        if isinstance(by, Approximate):
+            plain_engine = Approximate(self.plain_vectors, by.kind, by.index)
+        return with_base_part(Q, smoothed.queries(model.base_part(Q), plain_engine))
 
     # -- with other rows ----------------------------------------------------------------------------------------------
 
-    def plus(self, rows: Any, items: Any = None) -> Self:
+    def plus(self, rows: Any, items: object = None) -> Self:
         """An index with raw rows appended: anything that `build` takes, with ids from the same column.
 
         Where the index numbers its rows, the new ones continue the numbering. In a smoothed index the rows that get a
@@ -459,22 +450,22 @@ class Index(BaseIndex):
         new = query_rows(np.asarray(parts.raw), self.raw.shape[1])
         return self.changed(np.arange(len(self)), new, self.items.plus(named.numbered_from(start)))
 
-    def minus(self, ids: Any) -> Self:
+    def minus(self, ids: ArrayLike) -> Self:
         """An index without the items with these ids; the rows they were neighbours of are smoothed again."""
         rows = np.setdiff1d(np.arange(len(self)), self.rows_of(ids))
         if not len(rows):
             raise LikewiseError(f"removing all {len(self)} items would leave an empty index")
         return self.changed(rows, self.raw[:0], self.items.take(rows))
 
-    def changed(self, kept: np.ndarray, new: np.ndarray, items: Items) -> Self:
-        """An index of the rows `kept`, in ascending order, followed by new raw rows; `items` are those of all."""
+    def changed(self, staying: np.ndarray, new: np.ndarray, items: Items) -> Self:
+        """An index of the rows `staying`, in ascending order, followed by new raw rows; `items` are those of all."""
         other = copy.copy(self)
         vectors = embedded(self.model, new) if len(new) else self.plain_vectors[:0]
-        other.raw = np.concatenate([self.raw[kept], new.astype(self.raw.dtype, copy=False)])
-        other.plain_vectors, other.items = np.concatenate([self.plain_vectors[kept], vectors]), items
+        other.raw = np.concatenate([self.raw[staying], new.astype(self.raw.dtype, copy=False)])
+        other.plain_vectors, other.items = np.concatenate([self.plain_vectors[staying], vectors]), items
         if self._smoothed is not None:
             base = self.model.base_part(vectors) if len(new) else self._smoothed.plain[:0]
-            other._smoothed = self._smoothed.changed(kept, base)
+            other._smoothed = self._smoothed.changed(staying, base)
         other._reset()
         learned_rows = self.model.gate_rows_
         if learned_rows is None or abs(len(other) - learned_rows) <= MOVED * learned_rows:
@@ -485,10 +476,10 @@ class Index(BaseIndex):
             other.model.gate_rows_ = len(other)
             return other
         log.info("the share of taught classes in the gallery has changed: all vectors are computed again")
-        parts = GalleryRows(other.raw, items, other.root, other.extractor, other.extractor_file)
-        return type(self).build(model, parts, approximate=self.approximate, n_neighbors=self.neighbors or 0)
+        options: dict[str, Any] = {"approximate": self.approximate, "n_neighbors": self.neighbors or 0}
+        return type(self).build(model, other.gallery(items), **options)
 
-    def with_labels(self, labels: Any) -> Self:
+    def with_labels(self, labels: ArrayLike | None) -> Self:
         """The same gallery with other labels."""
         other = copy.copy(self)
         other.items = self.items.with_labels(labels)
@@ -497,12 +488,12 @@ class Index(BaseIndex):
     # -- on disk ------------------------------------------------------------------------------------------------------
 
     def save(
-        self, folder: str | os.PathLike[str], *, on_replace: Callable[[Path, dict[str, Any]], None] | None = None
+        self, folder: str | os.PathLike[str], *, on_replace: Callable[[Path, GalleryRows], None] | None = None
     ) -> Path:
         """Save the index to a folder; readers, and a crash, always find the old index or the new one.
 
         Marks and lessons that the folder already has stay, and apply to the same items. `on_replace` is called with the
-        folder and the parts of the index that is about to be replaced: `teach.save_index` notes edited pictures.
+        folder and the rows of the index that is about to be replaced: `teach.save_index` notes edited pictures.
         """
         version, self.checksums = write_index(self, Path(folder), on_replace)
         self.folder = Path(folder)

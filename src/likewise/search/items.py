@@ -14,6 +14,7 @@ from hashlib import blake2b
 from typing import Any, NamedTuple
 
 import numpy as np
+from numpy.typing import ArrayLike
 
 from likewise.errors import FileFormatError, LikewiseError, MissingExtraError
 from likewise.rows import Table
@@ -47,7 +48,11 @@ class Items:
     id_column: str | None = None
 
     def __post_init__(self) -> None:
-        if not _all_different(self.ids):
+        if self.ids.dtype.kind == "i":  # without an object for each of a million numbers
+            differ = bool((np.diff(self.ids) > 0).all()) or len(np.unique(self.ids)) == len(self.ids)
+        else:
+            differ = len(set(self.ids.tolist())) == len(self.ids)
+        if not differ:
             twice = next(value for value, times in Counter(self.ids.tolist()).items() if times > 1)
             raise LikewiseError(f"items has the id {twice!r} twice; expected ids that are all different")
 
@@ -72,7 +77,7 @@ class Items:
         name: Any = int(text) if self.ids.dtype.kind == "i" and text.strip().removeprefix("-").isdecimal() else text
         return int(self.rows_of([name])[0])
 
-    def rows_of(self, ids: Any) -> np.ndarray:
+    def rows_of(self, ids: ArrayLike) -> np.ndarray:
         """Rows of the given ids."""
         wanted = _plain([ids] if isinstance(ids, str | int) else ids)
         unknown = [value for value in wanted if value not in self.row_of]
@@ -89,9 +94,15 @@ class Items:
         """These items followed by `other`, whose ids are of the same kind."""
         self.check_ids_of(other)
         ids = _tidy_ids([*self.ids.tolist(), *other.ids.tolist()])
-        rest: dict[str, Any] = {name: self._joined(other, name) for name in self.columns() if name != "ids"}
-        numbered = self.numbered and other.numbered
-        return replace(self, ids=ids, **rest, numbered=numbered, metadata=self._joined_metadata(other))
+        columns: dict[str, Any] = {"ids": ids}
+        for name, first in self.columns().items():
+            second = getattr(other, name)
+            if name != "ids" and not (first is None and second is None):
+                parts = [_objects([None] * len(i)) if p is None else p for i, p in ((self, first), (other, second))]
+                columns[name] = np.concatenate(parts)
+        if self.metadata is not None or other.metadata is not None:
+            columns["metadata"] = (self.metadata or Columns.of({})).plus(other.metadata, len(self), len(other))
+        return replace(self, **columns, numbered=self.numbered and other.numbered)
 
     def check_ids_of(self, other: Items) -> None:
         """Raise unless others have ids where these have, and of the same kind."""
@@ -109,12 +120,7 @@ class Items:
         """The same items; where they are numbered, from `start` on."""
         return replace(self, ids=np.arange(start, start + len(self))) if self.numbered else self
 
-    def _joined_metadata(self, other: Items) -> Columns | None:
-        if self.metadata is None and other.metadata is None:
-            return None
-        return (self.metadata or Columns.of({})).plus(other.metadata, len(self), len(other))
-
-    def with_labels(self, labels: Any) -> Items:
+    def with_labels(self, labels: ArrayLike | None) -> Items:
         """The same items with other labels."""
         if labels is self.labels:
             return self
@@ -143,57 +149,18 @@ class Items:
     def from_json(cls, data: bytes, n: int, metadata: Columns | None = None) -> Items:
         """n items from the output of `to_json`."""
         try:
-            parts = _checked_parts(json.loads(data), n)
-            ids = np.arange(n) if isinstance(parts["ids"], int) else _tidy_ids(parts["ids"])
-            numbered = parts.get("numbered", ids.tolist() == list(range(n)))  # absent before there were hashes
-            paths, hashes, dates = (_filled(parts.get(name)) for name in ("paths", "hashes", "dates"))
-            labels, column = _filled(_all_shown(parts["labels"])), parts.get("id_column")
-            return cls(ids, labels, paths, hashes, dates, numbered, metadata, column)
+            parts = json.loads(data)
+            ids = np.arange(n) if parts["ids"] == n else _tidy_ids(parts["ids"])
+            labels, paths, hashes, dates = (_filled(parts[name]) for name in ("labels", "paths", "hashes", "dates"))
+            if any(column is not None and len(column) != n for column in (ids, labels, paths, hashes, dates)):
+                raise ValueError(f"a column has not {n} values")
+            return cls(ids, labels, paths, hashes, dates, parts["numbered"], metadata, parts.get("id_column"))
         except (ValueError, KeyError, TypeError, OverflowError, RecursionError) as error:
             raise FileFormatError(f"the items of the index cannot be read: {error!r}") from error
 
     def columns(self) -> dict[str, Any]:
         """All columns by name."""
         return {name: getattr(self, name) for name in ("ids", "labels", "paths", "hashes", "dates")}
-
-    def _joined(self, other: Items, name: str) -> np.ndarray | None:
-        first, second = getattr(self, name), getattr(other, name)
-        if first is None and second is None:
-            return None
-        parts = [p if p is not None else _objects([None] * len(i)) for i, p in ((self, first), (other, second))]
-        return np.concatenate(parts)
-
-
-def _checked_parts(parts: Any, n: int) -> dict[str, Any]:
-    """The columns of a file: lists of n values, of text, numbers and nothing."""
-    if not isinstance(parts, dict) or not isinstance(parts.get("numbered", False), bool):
-        raise ValueError("it holds no columns")
-    if not isinstance(parts.get("id_column"), str | None):
-        raise ValueError("it holds no columns")
-    kinds: dict[str, set[type]] = {"ids": {int, bool, str}, "labels": {str, int, bool, float, type(None)}}
-    for name in ("ids", "labels", "paths", "hashes", "dates"):
-        column, kind = parts[name] if name == "ids" else parts.get(name), kinds.get(name, {str, type(None)})
-        is_range = name == "ids" and type(column) is int and column == n
-        if is_range or (name != "ids" and column is None):
-            continue
-        if not isinstance(column, list) or len(column) != n or not set(map(type, column)) <= kind:
-            raise ValueError(f"the column {name!r} is not one of {n} values")
-    return parts
-
-
-def _all_different(ids: np.ndarray) -> bool:
-    """Whether no id is there twice, without an object for each of a million numbers."""
-    if ids.dtype.kind == "i":
-        return bool((np.diff(ids) > 0).all()) or len(np.unique(ids)) == len(ids)
-    return len(set(ids.tolist())) == len(ids)
-
-
-def _all_shown(labels: list[Any] | None) -> list[Any] | None:
-    """Labels as pages and models take them, each text looked at once."""
-    if labels is None:
-        return None
-    known = {label: _shown(label) for label in {label for label in labels if type(label) is str}}
-    return [known[label] if type(label) is str else label for label in labels]
 
 
 class ItemColumns(Mapping[str, Any]):
@@ -241,32 +208,28 @@ class ItemColumns(Mapping[str, Any]):
         return len(self.names)
 
 
-def as_items(items: Any, n: int, id_column: str | None = None) -> Items:
+def as_items(items: object, n: int, id_column: str | None = None) -> Items:
     """Items of n rows from ids, mappings, a table or a data frame; ids default to row numbers."""
     if isinstance(items, Items):
-        found = items
+        result = items
     else:
         columns = _columns(items, id_column)
-        ids = columns.get("ids")
-        found = Items(
+        ids, paths = columns.get("ids"), columns.get("paths")
+        result = Items(
             np.arange(n) if ids is None else _tidy_ids(ids),
             _labels(columns.get("labels")),
-            _column(columns.get("paths")),
+            None if paths is None else _objects([path if path is None else os.fspath(path) for path in paths]),
             numbered=ids is None,
             metadata=_metadata(items, columns),
             id_column=columns.get("id_column"),
         )
-    for name, part in found.columns().items():
+    for name, part in {**result.columns(), "rows of metadata": result.metadata}.items():
         if part is not None and len(part) != n:
             raise LikewiseError(f"items has {len(part)} {name}; expected {n}, one per row of the gallery")
-    if found.metadata is not None and len(found.metadata) != n:
-        raise LikewiseError(
-            f"items has {len(found.metadata)} rows of metadata; expected {n}, one per row of the gallery"
-        )
-    return found
+    return result
 
 
-def _metadata(items: Any, taken: dict[str, Any]) -> Columns | None:
+def _metadata(items: object, taken: dict[str, Any]) -> Columns | None:
     """The columns that are no id, label or path under that very name."""
     if isinstance(items, Table):
         return None if items.metadata is None else items.metadata()
@@ -274,11 +237,11 @@ def _metadata(items: Any, taken: dict[str, Any]) -> Columns | None:
     if not rest:
         return None
     try:
-        made = Columns.of(rest)
+        metadata = Columns.of(rest)
     except MissingExtraError as error:
         log.warning("%s; without it these columns are not kept: %s", error, ", ".join(rest))
         return None
-    return made if made.names else None
+    return metadata if metadata.names else None
 
 
 def _columns(items: Any, id_column: str | None = None) -> dict[str, Any]:
@@ -292,10 +255,16 @@ def _columns(items: Any, id_column: str | None = None) -> dict[str, Any]:
         return _columns(columns, id_column)
     if isinstance(items, Mapping) or hasattr(items, "columns"):
         usual = {"ids": _ID if id_column is None else (id_column.lower(),), "labels": _LABEL, "paths": _PATH}
-        built_in = {ours: _found(items, names) for ours, names in usual.items()}
-        columns = {ours: column for ours, (column, _) in built_in.items()}
-        name = built_in["ids"][1]
-        return {**columns, "id_column": None if name is None else str(name), "rest": _rest(items, built_in)}
+        names = list(items.columns if hasattr(items, "columns") else items)
+        lowered = {str(name).lower(): name for name in names}
+        named = {
+            ours: next((lowered[name] for name in known if name in lowered), None) for ours, known in usual.items()
+        }
+        columns = {ours: None if name is None else list(items[name]) for ours, name in named.items()}
+        # The other columns, and those that have a name of their own for the id, the label or the path.
+        built_in = {ours[:-1]: name for ours, name in named.items()}
+        rest = {str(name): items[name] for name in names if built_in.get(str(name).lower()) != name}
+        return {**columns, "id_column": None if named["ids"] is None else str(named["ids"]), "rest": rest}
     if isinstance(items, str | bytes) or not isinstance(items, Sequence | np.ndarray):
         raise LikewiseError(f"items is {type(items).__name__}; expected ids, a table, or columns id, label and path")
     first = items[0] if len(items) else None
@@ -304,22 +273,6 @@ def _columns(items: Any, id_column: str | None = None) -> dict[str, Any]:
     if hasattr(first, "_asdict"):  # named tuples, such as the items of a feature store
         return {**_columns([item._asdict() for item in items], id_column), "rest": {}}
     return {"ids": items}
-
-
-def _found(table: Any, names: Sequence[str]) -> tuple[Any, Any]:
-    """The column with one of these names, and its name; None for both if there is none."""
-    keys = {str(key).lower(): key for key in _keys(table)}
-    return next(((list(table[keys[name]]), keys[name]) for name in names if name in keys), (None, None))
-
-
-def _keys(table: Any) -> list[Any]:
-    return list(table.columns if hasattr(table, "columns") else table)
-
-
-def _rest(table: Any, found: Mapping[str, tuple[Any, Any]]) -> dict[str, Any]:
-    """The other columns, and those that have a name of their own for the id, the label or the path."""
-    built_in = {ours[:-1]: name for ours, (_, name) in found.items()}
-    return {str(name): table[name] for name in _keys(table) if built_in.get(str(name).lower()) != name}
 
 
 def _labels(values: Any) -> np.ndarray | None:
@@ -337,10 +290,6 @@ def _labels(values: Any) -> np.ndarray | None:
 def _shown(label: Any) -> Any:
     """A label as pages and models take it: it may come from the name of a folder, which is bytes."""
     return printable(label) if isinstance(label, str) else label
-
-
-def _column(values: Any) -> np.ndarray | None:
-    return None if values is None else _objects([v if v is None else os.fspath(v) for v in values])
 
 
 def _objects(values: Any) -> np.ndarray:
@@ -372,8 +321,7 @@ def _tidy_ids(values: Any) -> np.ndarray:
     return _objects(plain if types == {str} else [value if isinstance(value, str) else str(value) for value in plain])
 
 
-# ---------------------------------------------------------------------------------------------------------------------
-# Which item is which
+# -- Which item is which -----------------------------------------------------------------------------------------------
 
 
 _SAME = 0.99  # cosine of the features of a picture before and after a small edit; other pictures rarely reach .9
@@ -425,7 +373,10 @@ class Identities:
 
     def is_edit_of(self, row: int, before: Identities, old_row: int) -> bool:
         """Whether a row has nearly the features of one before, and content that was not there before."""
-        return not before.alike(self.reference(row)) and _alike(before._raw[old_row], self._raw[row])
+        if before._raw.shape[1] != self._raw.shape[1] or before.alike(self.reference(row)):
+            return False
+        one, two = (np.asarray(raw, np.float64) for raw in (before._raw[old_row], self._raw[row]))
+        return bool(one @ two >= _SAME * np.linalg.norm(one) * np.linalg.norm(two))
 
     def key(self, row: int) -> str:
         """A short name for a row, the same in every index that has the item: for addresses.
@@ -459,9 +410,9 @@ class Identities:
         """The row of a key; None if there is none."""
         if self.items.own_ids:
             number = int(key) if self.items.ids.dtype.kind == "i" and key.isdecimal() else key
-            found = self.items.row_of.get(number)
-            if found is not None and self.key(found) == key:
-                return found
+            row = self.items.row_of.get(number)
+            if row is not None and self.key(row) == key:
+                return row
         elif self.items.hashes is None:
             rows = self._rows(f"{_ROW}{key}")
             if rows and self.key(rows[0]) == key:
@@ -575,13 +526,6 @@ class Places:
             if row is not None:
                 taken.add(row)
                 yield latest, now.reference(row)
-
-
-def _alike(one: np.ndarray, two: np.ndarray) -> bool:
-    if one.shape != two.shape:
-        return False
-    one, two = np.asarray(one, np.float64), np.asarray(two, np.float64)
-    return bool(one @ two >= _SAME * np.linalg.norm(one) * np.linalg.norm(two))
 
 
 def _digest(text: str) -> str:

@@ -12,9 +12,10 @@ rest.
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any, NamedTuple, Self
+from typing import NamedTuple, Self
 
 import numpy as np
+from numpy.typing import ArrayLike
 from sklearn.preprocessing import normalize
 
 from likewise.errors import LikewiseError
@@ -41,6 +42,8 @@ _BLOCK = 1 << 24  # numbers gathered at a time
 _STEP = 4096  # rows searched at a time
 _SLOW = 5e10  # multiplications that take about two seconds
 _EQUAL = 1e-4  # a query this close to a gallery row is that row: kernel models in float32 are exact to about 3e-5
+
+Labels = Sequence[object] | np.ndarray | None
 
 
 @dataclass(frozen=True)
@@ -93,8 +96,7 @@ def is_unit(V: np.ndarray) -> bool:
     return bool(np.all((np.abs(squares - 1) < 2e-3) | (squares == 0)))
 
 
-# ---------------------------------------------------------------------------------------------------------------------
-# The formula
+# -- The formula -------------------------------------------------------------------------------------------------------
 
 
 def nearest_others(
@@ -104,15 +106,15 @@ def nearest_others(
     V = engine.V
     rows = np.arange(len(V)) if rows is None else rows
     k = min(k, len(V) - 1)
-    found = NearestRows(np.empty((len(rows), k), np.int64), np.empty((len(rows), k), np.float32))
+    nearest = NearestRows(np.empty((len(rows), k), np.int64), np.empty((len(rows), k), np.float32))
     slow = len(rows) * V.size > _SLOW
     with progress_bar("neighbours", len(rows), enabled=bool(verbose) and slow) as advance:
         for start in range(0, len(rows) if k else 0, _STEP):
             part = rows[start : start + _STEP]
             near = without(part[:, None], *best_rows(engine, V[part], k + 1), k)
-            found.rows[start : start + _STEP], found.cosines[start : start + _STEP] = near
+            nearest.rows[start : start + _STEP], nearest.cosines[start : start + _STEP] = near
             advance(len(part))
-    return found
+    return nearest
 
 
 def nearest_to(engine: Exact | Approximate, Q: np.ndarray, k: int) -> NearestRows:
@@ -127,20 +129,16 @@ def nearest_to(engine: Exact | Approximate, Q: np.ndarray, k: int) -> NearestRow
 
 def expanded(Z: np.ndarray, V: np.ndarray, near: NearestRows, power: float) -> np.ndarray:
     """Z plus the weighted mean of their nearest rows of V, at unit length."""
-    W = _weights(near.cosines, power)
+    # max(cosine, 0)^power, summing to one per row; zero where no neighbour has a positive cosine.
+    C = np.maximum(near.cosines, 0).astype(np.float64)
+    most = C.max(axis=1, keepdims=True, initial=0)
+    W = np.where(C > 0, C / np.where(most > 0, most, 1), 0) ** power * (C > 0)
+    W = (W / np.maximum(W.sum(axis=1, keepdims=True), 1e-300)).astype(np.float32)
     mean, step = np.empty_like(Z), max(1, _BLOCK // max(1, W.shape[1] * V.shape[1]))
     for start in range(0, len(Z), step):
         part = slice(start, start + step)
         mean[part] = np.einsum("nk,nkr->nr", W[part], V[near.rows[part]])
     return np.asarray(normalize(Z + mean)) if len(Z) else Z
-
-
-def _weights(cosines: np.ndarray, power: float) -> np.ndarray:
-    """max(cosine, 0)^power, summing to one per row; zero where no neighbour has a positive cosine."""
-    C = np.maximum(cosines, 0).astype(np.float64)
-    most = C.max(axis=1, keepdims=True, initial=0)
-    W = np.where(C > 0, C / np.where(most > 0, most, 1), 0) ** power * (C > 0)
-    return (W / np.maximum(W.sum(axis=1, keepdims=True), 1e-300)).astype(np.float32)
 
 
 def finder(V: np.ndarray) -> Exact | Approximate:
@@ -153,21 +151,24 @@ def finder(V: np.ndarray) -> Exact | Approximate:
     return Exact(V)
 
 
-def as_float32(V: Any) -> np.ndarray:
+def as_float32(V: ArrayLike) -> np.ndarray:
     """V as faiss takes it."""
     return np.ascontiguousarray(V, dtype=np.float32)
 
 
-# ---------------------------------------------------------------------------------------------------------------------
-# The choice
+# -- The choice --------------------------------------------------------------------------------------------------------
 
 
-def chosen(V: np.ndarray, near: NearestRows, labels: Sequence[Any] | np.ndarray | None = None) -> Neighbors | None:
+def chosen(V: np.ndarray, near: NearestRows, labels: Labels = None) -> Neighbors | None:
     """Neighbours for unit vectors whose nearest rows are known; None if they are better left as they are.
 
-    Known labels choose k by the mAP of a sample of their rows; without enough of them k is 10.
+    Known labels choose k by the mAP of a sample of their rows; without enough of them k is 10. The power is
+    POWER · c / (c - b), c the mean cosine of neighbours and b that of all pairs: weights then fall off as those of
+    learned vectors, where b is 0, also for raw features whose cosines are all high.
     """
-    power = _suited_power(V, near.first(K))
+    c, mean = float(np.maximum(near.first(K).cosines, 0).mean()), V.mean(axis=0, dtype=np.float64)
+    b = float(mean @ mean)
+    power = float(min(MOST_POWER, POWER * c / (c - b))) if c > b else MOST_POWER
     known = np.flatnonzero([] if labels is None else [label is not None for label in labels])
     queries, codes = _queries(known, labels)
     if len(queries) < FEWEST_QUERIES:
@@ -179,19 +180,9 @@ def chosen(V: np.ndarray, near: NearestRows, labels: Sequence[Any] | np.ndarray 
     return Neighbors(best, power) if best else None
 
 
-def _suited_power(V: np.ndarray, near: NearestRows) -> float:
-    """POWER · c / (c - b), c the mean cosine of neighbours and b that of all pairs.
-
-    Weights then fall off as those of learned vectors, where b is 0, also for raw features whose cosines are all high.
-    """
-    c, mean = float(np.maximum(near.cosines, 0).mean()), V.mean(axis=0, dtype=np.float64)
-    b = float(mean @ mean)
-    return float(min(MOST_POWER, POWER * c / (c - b))) if c > b else MOST_POWER
-
-
-def _queries(known: np.ndarray, labels: Any) -> tuple[np.ndarray, np.ndarray]:
+def _queries(known: np.ndarray, labels: Labels) -> tuple[np.ndarray, np.ndarray]:
     """A sample of the labelled rows that share their label, as places in `known`; and codes of all their labels."""
-    if not len(known):
+    if labels is None or not len(known):
         return known, known
     _, codes, counts = np.unique([str(labels[row]) for row in known], return_inverse=True, return_counts=True)
     shared = np.flatnonzero(counts[codes] > 1)
@@ -209,8 +200,7 @@ def _score(
     return float(measured(RankingProblem.of(Z, Z, codes), {"mAP": whole}, queries)["mAP"].mean())
 
 
-# ---------------------------------------------------------------------------------------------------------------------
-# The vectors of a gallery before and after smoothing
+# -- The vectors of a gallery before and after smoothing ---------------------------------------------------------------
 
 
 _WIDER = 3  # times as many candidates from an approximate engine, which searches by smoothed vectors
@@ -235,7 +225,7 @@ class SmoothedGallery:
         return cls._from(V, choice, nearest_others(finder(V), choice.k, verbose=verbose))
 
     @classmethod
-    def auto(cls, V: np.ndarray, labels: Any = None, verbose: int = 0) -> Self | None:
+    def auto(cls, V: np.ndarray, labels: Labels = None, verbose: int = 0) -> Self | None:
         """Smooth a gallery as `chosen` says, if at all."""
         V = as_float32(V)
         if len(V) < (FEWEST_ROWS if labels is None else FEWEST_QUERIES):
@@ -279,29 +269,33 @@ class SmoothedGallery:
 
 
 def smoothed_gallery(
-    model: SimilarityModel, V: np.ndarray, n_neighbors: Any, labels: Any = None, verbose: int = 0
+    model: SimilarityModel, V: np.ndarray, n_neighbors: str | int | Neighbors, labels: Labels = None, verbose: int = 0
 ) -> SmoothedGallery | None:
     """Smooth the vectors of a model's gallery: "auto", a number of neighbours or `Neighbors`; None for 0.
 
     "auto" leaves vectors as they are if they are not compared by cosine. Of a taught model, those of its base are
     smoothed, so that neighbours need not be found again after each lesson.
     """
-    choice = _as_choice(n_neighbors)
-    if choice is None:
-        return None
+    is_auto = isinstance(n_neighbors, str) and n_neighbors == "auto"
+    if not is_auto and not isinstance(n_neighbors, Neighbors):
+        if isinstance(n_neighbors, bool) or not isinstance(n_neighbors, int | np.integer) or n_neighbors < 0:
+            raise LikewiseError(f"n_neighbors={n_neighbors!r}; expected 'auto', a number of neighbours, or 0 for none")
+        if not n_neighbors:
+            return None
     if not (model.symmetric and is_unit(V)):
-        if choice == "auto":
+        if is_auto:
             return None
         raise LikewiseError(
             f"n_neighbors={n_neighbors!r} needs vectors of unit length, the same for queries and gallery; "
             f"those of {type(model).__name__} are not: use n_neighbors=0"
         )
-    if isinstance(choice, Neighbors):
-        return SmoothedGallery.of(model.base_part(V), choice, verbose)
-    return SmoothedGallery.auto(model.base_part(V), labels, verbose)
+    if is_auto:
+        return SmoothedGallery.auto(model.base_part(V), labels, verbose)
+    choice = n_neighbors if isinstance(n_neighbors, Neighbors) else Neighbors(int(n_neighbors))
+    return SmoothedGallery.of(model.base_part(V), choice, verbose)
 
 
-def with_base_part(V: Any, directions: np.ndarray) -> Any:
+def with_base_part(V: np.ndarray, directions: np.ndarray) -> np.ndarray:
     """V with other directions of its base part, whose lengths and the taught coordinates stay."""
     r = directions.shape[1]
     if r == V.shape[1]:
@@ -309,25 +303,17 @@ def with_base_part(V: Any, directions: np.ndarray) -> Any:
     return np.hstack([directions * np.linalg.norm(V[:, :r], axis=1, keepdims=True), V[:, r:]])
 
 
-def _as_choice(n_neighbors: Any) -> Neighbors | str | None:
-    if isinstance(n_neighbors, Neighbors) or (isinstance(n_neighbors, str) and n_neighbors == "auto"):
-        return n_neighbors
-    if isinstance(n_neighbors, bool) or not isinstance(n_neighbors, int | np.integer) or n_neighbors < 0:
-        raise LikewiseError(f"n_neighbors={n_neighbors!r}; expected 'auto', a number of neighbours, or 0 for none")
-    return Neighbors(int(n_neighbors)) if n_neighbors else None
-
-
 def _reach(near: NearestRows, k: int) -> np.ndarray:
     """The cosine of the k-th neighbour; a row with fewer takes any other as one."""
-    n, found = near.cosines.shape
-    return np.array(near.cosines[:, -1]) if found == k else np.full(n, -2, np.float32)
+    n, width = near.cosines.shape
+    return np.array(near.cosines[:, -1]) if width == k else np.full(n, -2, np.float32)
 
 
 def _reached(V: np.ndarray, reach: np.ndarray, changed: np.ndarray) -> np.ndarray:
     """Whether one of the changed vectors is, or was, a neighbour of each row, or nearly."""
-    found = np.zeros(len(V), dtype=bool)
+    reached = np.zeros(len(V), dtype=bool)
     step = max(1, _BLOCK // max(1, len(changed)))
     for start in range(0, len(V) if len(changed) else 0, step):
         part = slice(start, start + step)
-        found[part] = (V[part] @ changed.T).max(axis=1) >= reach[part] - 1e-5
-    return found
+        reached[part] = (V[part] @ changed.T).max(axis=1) >= reach[part] - 1e-5
+    return reached

@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from contextlib import contextmanager, suppress
+from collections.abc import Sequence
+from contextlib import suppress
 from typing import TYPE_CHECKING, Any, Literal, Protocol
 
 import numpy as np
-import scipy.sparse as sp
+from numpy.typing import ArrayLike
 
 from likewise.errors import LikewiseError
-from likewise.utils.arrays import to_host
+from likewise.utils.arrays import dense, to_host
 from likewise.utils.arrays import top_k as top_columns
 
 if TYPE_CHECKING:
@@ -26,8 +26,7 @@ _TINY = np.finfo(np.float32).tiny
 SpaceName = Literal["learned", "raw"]
 
 
-# ---------------------------------------------------------------------------------------------------------------------
-# Spaces
+# -- Spaces ------------------------------------------------------------------------------------------------------------
 
 
 class Space:
@@ -61,24 +60,27 @@ class Space:
         """Whether `rank` may miss rows."""
         return self.kind == "learned" and bool(self.index.approximate) and not self.index.engine.exact
 
-    def embed(self, X: Any) -> np.ndarray:
+    def embed(self, X: ArrayLike) -> np.ndarray:
         """Query vectors of raw rows."""
         if self.kind == "learned":
             return self.index._embedded_queries(X)
         Q = np.asarray(query_rows(X, self.G.shape[1]), np.float32)
         return Q / np.maximum(np.linalg.norm(Q, axis=1, keepdims=True), _TINY)
 
-    def queries(self, rows: Any) -> np.ndarray:
+    def queries(self, rows: np.ndarray | list[int]) -> np.ndarray:
         """Query vectors of gallery rows."""
         model = self.index.model
         if self.kind == "raw":
             return self.gallery(rows)
         if model.symmetric:
             return np.asarray(self.G[rows])
-        check_one_width(model.n_features_in_, self.index.raw.shape[1])
+        taken, width = model.n_features_in_, self.index.raw.shape[1]
+        if taken != width:
+            what = "a row of the gallery cannot be a query"
+            raise LikewiseError(f"queries have {taken} numbers and the gallery {width}: {what}")
         return model._query_side(in_float(self.index.raw[rows]))
 
-    def gallery(self, rows: Any) -> np.ndarray:
+    def gallery(self, rows: np.ndarray | list[int] | slice) -> np.ndarray:
         """Gallery vectors of some rows, or of a slice of them."""
         V = np.asarray(self.G[rows], dtype=np.float32)
         return V if self.norms is None else np.asarray(V / self.norms[rows][:, None], np.float32)
@@ -107,7 +109,7 @@ class Space:
         Q = np.atleast_2d(np.asarray(Q, np.float32))
         if Q.shape[1] != self.G.shape[1]:
             raise LikewiseError(f"Q has shape {Q.shape}; expected vectors of width {self.G.shape[1]}")
-        width = min(len(self) if among is None else len(among), k + (0 if own is None else own.shape[1]))
+        width = min(len(self.G) if among is None else len(among), k + (0 if own is None else own.shape[1]))
         if not width:
             return np.empty((len(Q), 0), np.int64), np.empty((len(Q), 0), np.float32)
         by_engine = among is None and scores is None and self.kind == "learned" and not (exact and self.approximate)
@@ -120,10 +122,12 @@ class Space:
         return rows[:, filled], values[:, filled]
 
 
-def rank_scores(S: np.ndarray, k: int, among: np.ndarray | None = None, own: Any = ()) -> tuple[np.ndarray, np.ndarray]:
-    """The k best of the scores (n,) of all rows, and these scores; only rows `among` these, and not those in `own`."""
+def rank_scores(
+    S: np.ndarray, k: int, among: np.ndarray | None = None, excluded: Sequence[int] = ()
+) -> tuple[np.ndarray, np.ndarray]:
+    """The k best of the scores (n,) of all rows, and these scores; only `among` some rows, and none of `excluded`."""
     rows = np.arange(len(S)) if among is None else among
-    rows = rows[~np.isin(rows, own)] if len(own) else rows
+    rows = rows[~np.isin(rows, excluded)] if len(excluded) else rows
     best, scores = top_k(S[None, rows], min(k, len(rows)))
     return rows[best[0]], scores[0]
 
@@ -136,8 +140,7 @@ def mean_query(like: np.ndarray, unlike: np.ndarray | None = None) -> np.ndarray
     return np.asarray(np.sum(parts, axis=0), dtype=np.float32)
 
 
-# ---------------------------------------------------------------------------------------------------------------------
-# Engines
+# -- Engines -----------------------------------------------------------------------------------------------------------
 
 
 class Engine(Protocol):
@@ -182,8 +185,13 @@ class Exact:
         if k == len(self):
             return np.tile(np.arange(k) if self.rows is None else self.rows, (len(Q), 1))
         if self._faiss is not None and 8 * k < len(self):
-            with _few_threads(self._faiss, len(Q) * self.V.size):
-                return np.asarray(self._faiss.knn(Q, self.V, k, metric=self._faiss.METRIC_INNER_PRODUCT)[1])
+            faiss, threads = self._faiss, self._faiss.omp_get_max_threads()
+            if len(Q) * self.V.size < _ONE_THREAD:
+                faiss.omp_set_num_threads(1)
+            try:
+                return np.asarray(faiss.knn(Q, self.V, k, metric=faiss.METRIC_INNER_PRODUCT)[1])
+            finally:
+                faiss.omp_set_num_threads(threads)
         step = max(1, _BLOCK // len(self))
         blocks = [slice(i, i + step) for i in range(0, len(Q), step)]
         top = np.concatenate([top_columns(self.scores(Q, part), k, ordered=False) for part in blocks])
@@ -196,18 +204,6 @@ class Exact:
             return np.asarray(self._scores[part][:, rows])
         S = _products(Q[part], self.V, self.rows)
         return S if self.norms is None else np.asarray(S / self.norms[rows], np.float32)
-
-
-@contextmanager
-def _few_threads(faiss: Any, n_products: int) -> Iterator[None]:
-    """One thread of faiss for a small search, which is over before the others have started."""
-    before = faiss.omp_get_max_threads()
-    if n_products < _ONE_THREAD:
-        faiss.omp_set_num_threads(1)
-    try:
-        yield
-    finally:
-        faiss.omp_set_num_threads(before)
 
 
 def best_rows(engine: Engine, Q: np.ndarray, k: int) -> tuple[np.ndarray, np.ndarray]:
@@ -228,7 +224,10 @@ def best_rows(engine: Engine, Q: np.ndarray, k: int) -> tuple[np.ndarray, np.nda
         best[open_], values[open_] = rows[:, :k], scores[:, :k]
         if width == n or not engine.exact:
             break
-        tied = scores[:, k - 1] - scores[:, -1] <= _rounding_bound(Q[open_], scores)
+        # A bound on the float32 rounding error: a few units in the last place of the largest terms.
+        size = np.maximum(np.linalg.norm(Q[open_], axis=1), np.abs(scores).max(axis=1))
+        rounding = 4 * np.finfo(np.float32).eps * np.sqrt(Q.shape[1]) * size
+        tied = scores[:, k - 1] - scores[:, -1] <= rounding
         open_, width = open_[tied], min(n, 4 * width)
     return best, values
 
@@ -247,12 +246,6 @@ def _rescored(engine: Engine, Q: np.ndarray, width: int) -> tuple[np.ndarray, np
     scores[rows < 0] = -np.inf
     order = np.lexsort((rows, -scores), axis=-1)
     return np.take_along_axis(rows, order, axis=1), np.take_along_axis(scores, order, axis=1)
-
-
-def _rounding_bound(Q: np.ndarray, scores: np.ndarray) -> np.ndarray:
-    """A bound on the float32 rounding error: a few units in the last place of the largest terms."""
-    size = np.maximum(np.linalg.norm(Q, axis=1), np.abs(scores).max(axis=1))
-    return 4 * np.finfo(np.float32).eps * np.sqrt(Q.shape[1]) * size
 
 
 def _products(Q: np.ndarray, V: Any, rows: np.ndarray | None = None) -> np.ndarray:
@@ -287,19 +280,16 @@ def without(own: np.ndarray, rows: np.ndarray, scores: np.ndarray, k: int) -> tu
     return np.take_along_axis(rows, order, axis=1)[:, :k], np.take_along_axis(scores, order, axis=1)[:, :k]
 
 
-# ---------------------------------------------------------------------------------------------------------------------
-# Checks of queries
+# -- Checks of queries -------------------------------------------------------------------------------------------------
 
 
 class NotFoundError(LikewiseError):
     """A row, an id, a label or a picture that is not in the index."""
 
 
-def query_rows(queries: Any, width: int) -> np.ndarray:
+def query_rows(queries: ArrayLike, width: int) -> np.ndarray:
     """Raw query rows, dense and floating point; a single row is made two-dimensional."""
-    if sp.issparse(queries):
-        queries = queries.toarray()
-    Q = np.atleast_2d(np.asarray(to_host(queries)))
+    Q = np.atleast_2d(np.asarray(dense(to_host(queries))))
     if Q.ndim != 2 or Q.shape[1] != width or Q.dtype.kind not in "biuf":
         raise LikewiseError(f"queries has shape {Q.shape} and type {Q.dtype}; expected rows of {width} numbers")
     return in_float(Q)
@@ -316,7 +306,7 @@ def pasted_vector(text: str) -> np.ndarray:
         raise LikewiseError(f"vector is {text[:40]!r}; expected numbers such as [0.1, 0.5]") from error
 
 
-def query_vector(values: Any, width: int) -> np.ndarray:
+def query_vector(values: ArrayLike, width: int) -> np.ndarray:
     """Raw features of one query: finite numbers, as many as the model takes."""
     vector = np.asarray(values, dtype=np.float64)
     if vector.shape != (width,):
@@ -326,15 +316,7 @@ def query_vector(values: Any, width: int) -> np.ndarray:
     return vector.astype(np.float32)
 
 
-def check_one_width(queries: int, gallery: int) -> None:
-    """Raise if a row of the gallery cannot be a query."""
-    if queries != gallery:
-        raise LikewiseError(
-            f"queries have {queries} numbers and the gallery {gallery}: a row of the gallery cannot be a query"
-        )
-
-
-def row_numbers(rows: Any, n: int) -> np.ndarray:
+def row_numbers(rows: ArrayLike, n: int) -> np.ndarray:
     """Row numbers of an index of n items; a single one is made one-dimensional."""
     rows = np.atleast_1d(np.asarray(rows))
     if rows.ndim != 1 or rows.dtype.kind not in "iu":

@@ -1,6 +1,7 @@
 """A damaged index: what is wrong with it, and a version of it that is sound again, around its marks."""
 
 from contextlib import suppress
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -8,7 +9,6 @@ import numpy as np
 from likewise.errors import FileFormatError, LikewiseError
 from likewise.learn.base import load
 from likewise.pictures.base import load_extractor
-from likewise.search.gallery import GalleryRows
 from likewise.search.index import Index
 from likewise.search.neighbors import Neighbors
 from likewise.search.storage import INDEX, MODEL, is_left_of_index, read_sources, read_version
@@ -63,19 +63,14 @@ def _mended(version: Path) -> Index | None:
     """The index of a version whose model, rows and items are sound."""
     try:
         facts = _facts(version)
-        parts = read_sources(version, facts)
-        model, extractor = parts.pop("model"), parts["extractor_file"]
-        if extractor is not None and parts["extractor"] is None:
+        model, gallery = read_sources(version, facts)
+        gallery = replace(gallery, raw=np.array(gallery.raw))
+        if gallery.extractor_file is not None and gallery.extractor is None:
             with suppress(LikewiseError):  # one that is not run unasked
-                parts["extractor"] = load_extractor(extractor).describe()
-        neighbors = facts.get("neighbors")
-        n_neighbors = 0 if "n_items" in facts else "auto"
-        index = Index.build(
-            model,
-            GalleryRows(**{**parts, "raw": np.array(parts["raw"])}),
-            approximate=facts.get("approximate", False),
-            n_neighbors=n_neighbors if neighbors is None else Neighbors(**neighbors),
-        )
+                gallery = replace(gallery, extractor=load_extractor(gallery.extractor_file).describe())
+        neighbors, kind = facts.get("neighbors"), facts.get("approximate", False)
+        n_neighbors = Neighbors(**neighbors) if neighbors is not None else 0 if "n_items" in facts else "auto"
+        index = Index.build(model, gallery, approximate=kind, n_neighbors=n_neighbors)
     except (LikewiseError, OSError, TypeError, ValueError):
         return None
     index.source = facts.get("source")

@@ -15,11 +15,12 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 
 from likewise.errors import FileFormatError, LikewiseError
+from likewise.learn.base import SimilarityModel
 from likewise.learn.base import load as load_model
 from likewise.rows.columns import Columns
 from likewise.rows.npy import mapped
 from likewise.search.approximate import KINDS, read_approximate, serialized
-from likewise.search.gallery import EXTRACTOR, write_rows
+from likewise.search.gallery import EXTRACTOR, GalleryRows, write_rows
 from likewise.search.items import Items
 from likewise.search.neighbors import Neighbors, SmoothedGallery
 from likewise.utils.files import atomic_write, locked
@@ -50,16 +51,15 @@ INDEX = Versions(
     keeps_previous=True,
 )  # fmt: skip
 
-# ---------------------------------------------------------------------------------------------------------------------
-# Writing
+# -- Writing -----------------------------------------------------------------------------------------------------------
 
 
 def write_index(
-    index: Index, folder: Path, on_replace: Callable[[Path, dict[str, Any]], None] | None = None
+    index: Index, folder: Path, on_replace: Callable[[Path, GalleryRows], None] | None = None
 ) -> tuple[Path, dict[str, str]]:
     """Write a new version of an index, make it the current one, and return its subfolder and checksums.
 
-    `on_replace` is called with the folder and the parts of the index that is about to be replaced, if there is one.
+    `on_replace` is called with the folder and the rows of the index that is about to be replaced, if there is one.
     """
     if folder.is_file():
         raise LikewiseError(f"{folder} is a file; an index is a folder")
@@ -71,7 +71,7 @@ def write_index(
         atomic_write(version / META, INDEX.facts_to_json({**facts, "files": files}))
         if on_replace is not None and INDEX.current(folder) is not None:
             try:
-                before = read_index(folder, verify=False).parts
+                before = read_index(folder, verify=False).parts["gallery"]
             except FileFormatError as error:
                 log.warning("files that were renamed since the version before are not followed: %s", error)
             else:
@@ -116,26 +116,21 @@ def repoint(folder: Path, root: Path) -> None:
 
     def write(version: Path) -> None:
         facts = _checked_facts(version, verify=False)
-        _check_pictures(_read_items(version, facts["n_items"]), folder, root)
+        items = _read_gallery(version, facts).items
+        paths = [] if items.paths is None else [path for path in items.paths if path is not None]
+        if not paths:
+            raise LikewiseError(f"root={root}: {folder} was built from numbers and has no pictures")
+        sample = paths[:: -(-len(paths) // _SAMPLE)]
+        missing = [root / path for path in sample if not (root / path).is_file()]
+        if len(missing) > len(sample) / 2:
+            raise LikewiseError(f"root={root} does not hold the pictures of {folder}: {missing[0]} does not exist")
         atomic_write(version / META, INDEX.facts_to_json({**facts, "root": os.path.realpath(root)}))
 
     with locked(folder):
         INDEX.read(folder, write)
 
 
-def _check_pictures(items: Items, folder: Path, root: Path) -> None:
-    """Raise if most of a sample of the pictures of an index are not below `root`."""
-    paths = [] if items.paths is None else [path for path in items.paths if path is not None]
-    if not paths:
-        raise LikewiseError(f"root={root}: {folder} was built from numbers and has no pictures")
-    sample = paths[:: -(-len(paths) // _SAMPLE)]
-    missing = [path for path in sample if not (root / path).is_file()]
-    if len(missing) > len(sample) / 2:
-        raise LikewiseError(f"root={root} does not hold the pictures of {folder}: {root / missing[0]} does not exist")
-
-
-# ---------------------------------------------------------------------------------------------------------------------
-# Reading
+# -- Reading -----------------------------------------------------------------------------------------------------------
 
 
 def is_index(folder: Path) -> bool:
@@ -184,21 +179,22 @@ def read_version(version: Path, verify: bool = True) -> SavedIndex:
     return SavedIndex(parts, facts, engine, hold)
 
 
-def read_sources(version: Path, facts: Facts) -> dict[str, Any]:
+def read_sources(version: Path, facts: Facts) -> tuple[SimilarityModel, GalleryRows]:
     """What the other parts of a version can be computed from; raises if a file of it is missing or damaged."""
     for name in (MODEL, RAW, _ITEMS, *facts["files"].keys() & {_METADATA, EXTRACTOR}):
         _check_file(version / name, facts["files"].get(name))
-    raw, metadata = _matrix(version / RAW), version / _METADATA
+    return load_model(version / MODEL), _read_gallery(version, facts)
+
+
+def _read_gallery(version: Path, facts: Facts) -> GalleryRows:
+    raw, metadata, extractor = _matrix(version / RAW), version / _METADATA, version / EXTRACTOR
     columns = Columns.open(metadata, len(raw)) if metadata.is_file() else None
-    extractor = version / EXTRACTOR
-    return {
-        "model": load_model(version / MODEL),
-        "raw": raw,
-        "items": _read_items(version, len(raw), columns),
-        "root": None if facts.get("root") is None else Path(facts["root"]),
-        "extractor": facts.get("extractor"),
-        "extractor_file": extractor if extractor.is_file() else None,
-    }
+    try:
+        items = Items.from_json((version / _ITEMS).read_bytes(), len(raw), columns)
+    except LikewiseError as error:
+        raise FileFormatError(f"{version / _ITEMS}: {error}") from error
+    root = None if facts.get("root") is None else Path(facts["root"])
+    return GalleryRows(raw, items, root, facts.get("extractor"), extractor if extractor.is_file() else None)
 
 
 def rollback(folder: str | os.PathLike[str]) -> None:
@@ -212,17 +208,6 @@ def rollback(folder: str | os.PathLike[str]) -> None:
         INDEX.rollback(folder)
 
 
-def found_extractor(index: Index) -> Path:
-    """The file of the extractor; that of the current version, if the one the index was loaded from is gone."""
-    assert index.extractor_file is not None
-    if index.folder is None or index.extractor_file.is_file():
-        return index.extractor_file
-    saved = read_index(index.folder, verify=False)
-    if saved.facts["files"].get(EXTRACTOR) != index.checksums.get(EXTRACTOR):
-        raise LikewiseError(f"{index.folder} was replaced by an index with another extractor: load it again")
-    return Path(saved.parts["extractor_file"])
-
-
 def live_extractor(index: Index, trust: bool = False) -> Any:
     """The extractor saved with an index, ready to use; one that is not known here runs in a process with limits."""
     if index.extractor_file is None:
@@ -232,7 +217,12 @@ def live_extractor(index: Index, trust: bool = False) -> Any:
     from likewise.pictures.base import is_known, load_extractor
     from likewise.pictures.decoding import LimitedExtractor
 
-    path = found_extractor(index)
+    path = index.extractor_file
+    if index.folder is not None and not path.is_file():  # that of the version that the index was loaded from is gone
+        saved = read_index(index.folder, verify=False)
+        if saved.facts["files"].get(EXTRACTOR) != index.checksums.get(EXTRACTOR):
+            raise LikewiseError(f"{index.folder} was replaced by an index with another extractor: load it again")
+        path = saved.parts["gallery"].extractor_file
     extractor = load_extractor(path, trust)
     if not is_known(extractor):
         return LimitedExtractor(path)
@@ -265,47 +255,23 @@ def _digest(path: Path) -> str:
         return hashlib.file_digest(file, "sha256").hexdigest()
 
 
-def _read_items(version: Path, n: int, metadata: Columns | None = None) -> Items:
+def _read_parts(version: Path, facts: Facts) -> dict[str, Any]:
+    model, vectors, gallery = load_model(version / MODEL), _vectors(version / _VECTORS), _read_gallery(version, facts)
+    n, width = vectors.shape
+    if not len(gallery.raw) == n == facts["n_items"]:
+        raise FileFormatError(f"{version} has {len(gallery.raw)} rows, {n} vectors and {len(gallery.items)} items")
     try:
-        return Items.from_json((version / _ITEMS).read_bytes(), n, metadata)
-    except LikewiseError as error:
-        raise FileFormatError(f"{version / _ITEMS}: {error}") from error
-
-
-def _read_parts(version: Path, facts: dict[str, Any]) -> dict[str, Any]:
-    model = load_model(version / MODEL)
-    raw, vectors = _matrix(version / RAW), _vectors(version / _VECTORS)
-    has_metadata = _METADATA in facts["files"]
-    metadata = Columns.open(version / _METADATA, len(raw)) if has_metadata else None
-    items = _read_items(version, len(raw), metadata)
-    if not len(raw) == len(vectors) == len(items) == facts["n_items"]:
-        raise FileFormatError(f"{version} has {len(raw)} rows, {len(vectors)} vectors and {len(items)} items")
-    _check_width(version, model, raw, vectors.shape[1])
-    return {
-        "model": model,
-        "raw": raw,
-        "vectors": vectors,
-        "items": items,
-        "root": None if facts["root"] is None else Path(facts["root"]),
-        "extractor": facts["extractor"],
-        "extractor_file": version / EXTRACTOR if EXTRACTOR in facts["files"] else None,
-        "approximate": facts["approximate"],
-        "smoothed": _read_smoothed(version, facts, model.base_part(vectors)),
-        "source": facts.get("source"),
-    }
-
-
-def _check_width(version: Path, model: Any, raw: np.ndarray, width: int) -> None:
-    """Raise unless the model makes vectors of this width from the raw rows."""
-    try:
-        model_width = model.transform(np.zeros((1, raw.shape[1]), np.float32)).shape[1]
+        model_width = model.transform(np.zeros((1, gallery.raw.shape[1]), np.float32)).shape[1]
     except Exception as error:
         raise FileFormatError(f"{version / RAW} does not fit {version / MODEL}: {error}") from error
     if model_width != width:
         raise FileFormatError(f"{version / _VECTORS} has vectors of {width} numbers, and the model makes {model_width}")
+    smoothed = _read_smoothed(version, facts, model.base_part(vectors))
+    rest = {"approximate": facts["approximate"], "source": facts.get("source")}
+    return {"model": model, "gallery": gallery, "vectors": vectors, "smoothed": smoothed, **rest}
 
 
-def _read_smoothed(version: Path, facts: dict[str, Any], plain: np.ndarray) -> SmoothedGallery | None:
+def _read_smoothed(version: Path, facts: Facts, plain: np.ndarray) -> SmoothedGallery | None:
     if facts.get("neighbors") is None:
         return None
     vectors, reach = _vectors(version / _SMOOTHED), np.array(mapped(version / _REACH))

@@ -29,7 +29,7 @@ class Changes(NamedTuple):
 
 def updated(
     index: Index,
-    gallery: Any,
+    gallery: object,
     model: SimilarityModel | None = None,
     *,
     approximate: bool | str | None = None,
@@ -62,11 +62,10 @@ def updated(
     neighbors = present if n_neighbors in ("auto", getattr(present, "k", 0)) else n_neighbors
     other_gate = new_items != "auto" and (new_items, index.model.taught_share) != (0, None)
     if is_other_model or other_gate or (kind, neighbors) != (index.approximate, present):
-        options: dict[str, Any] = {"approximate": kind, "n_neighbors": neighbors, "new_items": new_items}
-        other, n_embedded = Index.build(model, parts, **options, verbose=verbose), None
+        other = Index.build(model, parts, approximate=kind, n_neighbors=neighbors, new_items=new_items, verbose=verbose)
+        n_embedded = len(other)
     else:
         other, n_embedded = _with_changes(index, parts, before, there[~moved])
-    n_embedded = len(other) if n_embedded is None else n_embedded
     n_gone = len(index) - len(there)
     return other, Changes(len(other) - len(there), int(differs.sum()), n_gone, n_embedded, is_other_model)
 
@@ -85,19 +84,20 @@ def _with_changes(index: Index, parts: GalleryRows, before: np.ndarray, staying:
 def _other_columns(old: Items, old_rows: np.ndarray, new: Items, new_rows: np.ndarray) -> np.ndarray:
     """Whether the label, the path or the metadata of each row differs."""
     differs = np.zeros(len(new_rows), dtype=bool)
-    unknown = np.full(len(new_rows), None)
-    for name in ("labels", "paths"):
-        one, two = getattr(old, name), getattr(new, name)
-        one, two = unknown if one is None else one[old_rows], unknown if two is None else two[new_rows]
-        differs |= np.array([a != b for a, b in zip(one, two, strict=True)], dtype=bool)
-    for name in dict.fromkeys(name for items in (old, new) if items.metadata for name in items.metadata.names):
-        one, two = _values(old, name, old_rows), _values(new, name, new_rows)
-        differs |= np.array([a != b for a, b in zip(one, two, strict=True)], dtype=bool)
+    names = dict.fromkeys(name for items in (old, new) if items.metadata for name in items.metadata.names)
+    pairs = [(old.labels, new.labels), (old.paths, new.paths)]
+    pairs += [(_column(old, name), _column(new, name)) for name in names]
+    for one, two in pairs:
+        cells = zip(_cells(one, old_rows), _cells(two, new_rows), strict=True)
+        differs |= np.array([a != b for a, b in cells], dtype=bool)
     return differs
 
 
-def _values(items: Items, name: str, rows: np.ndarray) -> list[Any]:
-    if items.metadata is None or name not in items.metadata.names:
+def _column(items: Items, name: str) -> Any:
+    return None if items.metadata is None or name not in items.metadata.names else items.metadata.column(name)
+
+
+def _cells(column: Any, rows: np.ndarray) -> Any:
+    if column is None:
         return [None] * len(rows)
-    values: list[Any] = items.metadata.column(name).take(rows).to_pylist()
-    return values
+    return column[rows] if isinstance(column, np.ndarray) else column.take(rows).to_pylist()

@@ -16,6 +16,7 @@ import numpy as np
 
 from likewise.errors import LikewiseError
 from likewise.learn.model_file import save_model
+from likewise.search.gallery import GalleryRows
 from likewise.search.index import BaseIndex, Index
 from likewise.search.items import Identities
 from likewise.search.rank import Engine
@@ -55,9 +56,8 @@ class TaughtIndex(BaseIndex):
                 vectors = plain.with_base(index._smoothed.vectors)
             if len(index) <= DENSE_UP_TO:
                 plain, vectors = np.asarray(plain), np.asarray(vectors)
-        items = index.items.with_labels(labels)
-        shared: dict[str, Any] = {"root": index.root, "extractor": index.extractor, "source": index.source}
-        super().__init__(index.model if lesson is None else lesson, index.raw, plain, items, **shared)
+        gallery = index.gallery(index.items.with_labels(labels))
+        super().__init__(index.model if lesson is None else lesson, gallery, plain, index.source)
         self.index, self.lesson, self.part, self.vectors = index, lesson, part, vectors
         self.known: np.ndarray | None = None  # checksums of the ids that the lesson was learned with
         self.approximate, self.neighbors, self.folder = index.approximate, index.neighbors, index.folder
@@ -112,18 +112,9 @@ class TaughtIndex(BaseIndex):
     @cached_property
     def _merged(self) -> Index:
         """An index whose model is the one after the lesson."""
-        return Index(
-            self.model,
-            self.raw,
-            np.asarray(self.plain_vectors),
-            self.items,
-            root=self.root,
-            extractor=self.extractor,
-            extractor_file=self.index.extractor_file,
-            approximate=self.approximate,
-            smoothed=self.index._smoothed,
-            source=self.source,
-        )
+        options: dict[str, Any] = {"approximate": self.approximate, "smoothed": self.index._smoothed}
+        vectors = np.asarray(self.plain_vectors)
+        return Index(self.model, self.gallery(self.items), vectors, source=self.source, **options)
 
 
 def untaught(index: BaseIndex) -> Index:
@@ -139,13 +130,12 @@ def save_index(index: Index | TaughtIndex, folder: str | os.PathLike[str]) -> Pa
     if isinstance(index, TaughtIndex):
         return index.save(folder)
 
-    def note_edits(place: Path, before: dict[str, Any]) -> None:
+    def note_edits(place: Path, before: GalleryRows) -> None:
         if not has_feedback(place):
             return
         feedback = Feedback(place)
-        old, new = (
-            feedback.places(identities) for identities in (Identities(before["items"], before["raw"]), index.identities)
-        )
+        both = Identities(before.items, before.raw), index.identities
+        old, new = (feedback.places(identities) for identities in both)
         feedback.extend([Event("became", items=pair) for pair in new.became(old)])
 
     return index.save(folder, on_replace=note_edits)

@@ -12,7 +12,7 @@ from typing import Any, ClassVar, Literal, Self
 
 import numpy as np
 
-from likewise.errors import LikewiseError
+from likewise.errors import LikewiseError, optional
 from likewise.learn.base import SimilarityModel
 
 Kind = Literal["int", "float", "text"]
@@ -62,6 +62,7 @@ class Store(ABC):
     """
 
     batch: ClassVar[int] = 1000  # rows per transaction
+    _nouns: ClassVar[tuple[str, str]] = ("table", "column")  # what the database calls them
 
     def __init__(self, table: str, id_column: str = "id", vector_column: str = "vector") -> None:
         self.table, self.id_column, self.vector_column = table, id_column, vector_column
@@ -91,16 +92,8 @@ class Store(ABC):
         """Remove the table."""
 
     @abstractmethod
-    def _staging(self, layout: Layout) -> Self:
-        """The table for the vectors of another model, which need not exist."""
-
-    @abstractmethod
     def swap(self, staged: Self) -> None:
         """Put another table in the place of this one in one step; this one is kept, the one kept before is removed."""
-
-    @abstractmethod
-    def _previous(self) -> Self:
-        """The table that the last `swap` replaced, which need not exist."""
 
     @abstractmethod
     def _restore(self, previous: Self) -> None:
@@ -141,7 +134,39 @@ class Store(ABC):
             self._check(existing, layout)
 
     def _check(self, existing: Layout, layout: Layout) -> None:
-        check_fits(self.table, existing, layout)
+        """Raise if rows of this layout do not fit into the table."""
+        held, rows = (
+            f"the table {self.table!r} holds vectors of width {existing.width}",
+            f"the rows have {layout.width}",
+        )
+        if existing.width != layout.width:
+            raise LikewiseError(f"{held}; {rows}")
+        if existing.ids != layout.ids:
+            words = {"int": "integers", "float": "numbers", "text": "words"}
+            held = f"the ids of the table {self.table!r} are {words[existing.ids]}"
+            raise LikewiseError(f"{held}; the rows have {words[layout.ids]}")
+        missing = [name for name in layout.metadata if name not in existing.metadata]
+        if missing:
+            raise LikewiseError(
+                f"the table {self.table!r} has no column {missing[0]!r}: add it, or choose another table"
+            )
+
+    def _staging(self) -> Self:
+        """The table for the vectors of another model, which need not exist."""
+        return self._at(f"{self.table}_next")
+
+    def _previous(self) -> Self:
+        """The table that the last `swap` replaced, which need not exist."""
+        return self._at(f"{self.table}_before")
+
+    def _metadata(self, names: Iterable[str]) -> list[str]:
+        """The columns that hold metadata; raises where there is no id or no vector."""
+        table, column = self._nouns
+        for name in (self.id_column, self.vector_column):
+            if name not in names:
+                listed = ", ".join(names)
+                raise LikewiseError(f"the {table} {self.table!r} has no {column} {name!r}; it has {listed}")
+        return [name for name in names if name not in (self.id_column, self.vector_column, EXPORT)]
 
     def upsert(
         self,
@@ -153,7 +178,16 @@ class Store(ABC):
     ) -> None:
         """Insert rows, or replace those with the same ids, in one transaction per batch."""
         rows = Rows(_plain(ids), np.asarray(vectors, np.float32), {k: _plain(v) for k, v in (metadata or {}).items()})
-        _check_rows(rows)
+        if rows.vectors.ndim != 2 or len(rows.vectors) != len(rows):
+            raise LikewiseError(f"vectors has shape {rows.vectors.shape}; expected one row for each of {len(rows)} ids")
+        if not np.isfinite(rows.vectors).all():
+            raise LikewiseError("vectors has NaN or infinity; expected finite numbers")
+        for name, column in rows.metadata.items():
+            if len(column) != len(rows):
+                raise LikewiseError(f"metadata has {len(column)} values of {name!r}; expected {len(rows)}, one per id")
+        for value in chain(rows.ids, *rows.metadata.values()):  # databases hold text in UTF-8, most of them without NUL
+            if isinstance(value, str) and not value.isprintable() and re.search("[\0\ud800-\udfff]", value):
+                raise LikewiseError(f"{value!r} contains a NUL or an unpaired surrogate, which databases do not hold")
         for start in range(0, len(rows), self.batch):
             part = range(start, min(start + self.batch, len(rows)))
             self._upsert(rows.take(part), [None if tags is None else tags[row] for row in part])
@@ -168,7 +202,7 @@ class Store(ABC):
 
     def staged(self, layout: Layout) -> Self:
         """The table for the vectors of another model: what a killed export of this model left there, or empty."""
-        other = self._staging(layout)
+        other = self._staging()
         held = other.layout()
         if held is not None and (held.model != layout.model or layout.metadata.keys() - held.metadata.keys()):
             other._drop()
@@ -263,7 +297,7 @@ class AliasedStore(Store):
         else:
             super().create(layout)
 
-    def _staging(self, layout: Layout) -> Self:
+    def _staging(self) -> Self:
         aliases = self._aliases()
         used = {aliases.get(self.table), aliases.get(f"{self.table}_before")}
         return self._at(next(name for n in (1, 2, 3) if (name := f"{self.table}_{n}") not in used))
@@ -327,33 +361,38 @@ def _plain(values: Any) -> list[Any]:
     return values.tolist() if isinstance(values, np.ndarray) else list(values)
 
 
-def _check_rows(rows: Rows) -> None:
-    if rows.vectors.ndim != 2 or len(rows.vectors) != len(rows):
-        raise LikewiseError(f"vectors has shape {rows.vectors.shape}; expected one row for each of {len(rows)} ids")
-    if not np.isfinite(rows.vectors).all():
-        raise LikewiseError("vectors has NaN or infinity; expected finite numbers")
-    for name, column in rows.metadata.items():
-        if len(column) != len(rows):
-            raise LikewiseError(f"metadata has {len(column)} values of {name!r}; expected {len(rows)}, one per id")
-    for value in chain(rows.ids, *rows.metadata.values()):  # databases hold text in UTF-8, most of them without NUL
-        if isinstance(value, str) and not value.isprintable() and re.search("[\0\ud800-\udfff]", value):
-            raise LikewiseError(f"{value!r} contains a NUL or an unpaired surrogate, which databases do not hold")
+# -- Arrow's record batches, for Parquet, Arrow files and LanceDB ------------------------------------------------------
 
 
-def check_fits(table: str, held: Layout, wanted: Layout) -> None:
-    """Raise if rows of one layout do not fit into a table of another."""
-    if held.width != wanted.width:
-        raise LikewiseError(f"the table {table!r} holds vectors of width {held.width}; the rows have {wanted.width}")
-    if held.ids != wanted.ids:
-        words = {"int": "integers", "float": "numbers", "text": "words"}
-        raise LikewiseError(f"the ids of the table {table!r} are {words[held.ids]}; the rows have {words[wanted.ids]}")
-    missing = [name for name in wanted.metadata if name not in held.metadata]
-    if missing:
-        raise LikewiseError(f"the table {table!r} has no column {missing[0]!r}: add it, or choose another table")
+def schema(layout: Layout, id_column: str = "id", vector_column: str = "vector", *extra: str) -> Any:
+    """Ids, vectors as lists of one width, and metadata; `extra` columns are text; with the card of the model."""
+    pa = optional("pyarrow", "Arrow and Parquet", "parquet")
+    kinds = {"int": pa.int64(), "float": pa.float64(), "text": pa.string()}
+    columns = [(id_column, kinds[layout.ids]), (vector_column, pa.list_(pa.float32(), layout.width))]
+    columns += [(name, kinds[kind]) for name, kind in layout.metadata.items()]
+    card = None if layout.card is None else {"likewise": json.dumps(layout.card)}
+    return pa.schema([*columns, *((name, pa.string()) for name in extra)], metadata=card)
 
 
-# ---------------------------------------------------------------------------------------------------------------------
-# Addresses: `postgresql://…`, `qdrant:PATH`, `lancedb:PATH` and `milvus:PATH`; servers as `qdrant:http://…`
+def record_batch(rows: Rows, of: Any, **extra: Any) -> Any:
+    """Rows of a schema; `extra` has more columns."""
+    import pyarrow as pa
+
+    flat = pa.array(np.ascontiguousarray(rows.vectors, np.float32).ravel())
+    columns = {**rows.metadata, **extra}
+    vectors = pa.FixedSizeListArray.from_arrays(flat, type=of.field(1).type)
+    rest = [pa.array(columns.get(field.name, [None] * len(rows)), field.type) for field in list(of)[2:]]
+    return pa.record_batch([pa.array(rows.ids, of.field(0).type), vectors, *rest], schema=of)
+
+
+def kind_of_type(type_: Any) -> Kind:
+    """The kind of an Arrow type; all but numbers is text."""
+    import pyarrow as pa
+
+    return "int" if pa.types.is_integer(type_) else "float" if pa.types.is_floating(type_) else "text"
+
+
+# -- Addresses: `postgresql://…`, `qdrant:PATH`, `lancedb:PATH` and `milvus:PATH`; servers as `qdrant:http://…` --------
 
 
 SCHEMES = ("postgresql", "qdrant", "lancedb", "milvus")

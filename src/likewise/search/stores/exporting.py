@@ -12,8 +12,7 @@ import numpy as np
 
 from likewise.errors import LikewiseError, optional
 from likewise.search.index import BaseIndex
-from likewise.search.stores.arrow import kind_of_type, record_batch, schema
-from likewise.search.stores.base import EXPORT, Kind, Layout, Rows, Store
+from likewise.search.stores.base import EXPORT, Kind, Layout, Rows, Store, kind_of_type, record_batch, schema
 from likewise.utils.arrays import row_hashes
 from likewise.utils.files import atomic_write
 from likewise.utils.progress import progress_bar
@@ -55,7 +54,10 @@ def export_to(index: BaseIndex, store: Store, *, approximate: bool = False, verb
     written = 0
     with progress_bar(f"exporting to {store.table}", len(index), enabled=verbose > 0) as advance:
         for rows in batches(index, columns, store.batch):
-            new_tags = [f"{model}-{name}" for name in _hashes(rows)]
+            # A row is known by the model and by a hash of its vector and its metadata.
+            names, codes = repr(list(rows.metadata)), row_hashes(rows.vectors).tolist()
+            records = [f"{names}{record}".encode() for record in zip(codes, *rows.metadata.values(), strict=True)]
+            new_tags = [f"{model}-{blake2b(record, digest_size=8).hexdigest()}" for record in records]
             changed = [row for row, name in enumerate(rows.ids) if tags.pop(name, None) != new_tags[row]]
             if changed:
                 new = rows.take(changed)
@@ -69,13 +71,6 @@ def export_to(index: BaseIndex, store: Store, *, approximate: bool = False, verb
     if is_swapped:
         store.swap(target)
     return Exported(written, len(index) - written, 0 if is_swapped else len(tags), model, is_swapped)
-
-
-def _hashes(rows: Rows) -> list[str]:
-    """A hash of the vector and the metadata of each row."""
-    names = repr(list(rows.metadata))
-    records = zip(row_hashes(rows.vectors).tolist(), *rows.metadata.values(), strict=True)
-    return [blake2b(f"{names}{record}".encode(), digest_size=8).hexdigest() for record in records]
 
 
 def own_columns(index: BaseIndex) -> dict[str, Any]:
@@ -103,7 +98,11 @@ def batches(index: BaseIndex, columns: dict[str, Any], size: int) -> Iterator[Ro
     kinds = _kinds(columns)
     for start in range(0, len(index), size):
         part = slice(start, start + size)
-        metadata = {name: _of_kind(_values(column, part), kinds[name]) for name, column in columns.items()}
+        metadata = {}
+        for name, column in columns.items():
+            values = column[part].tolist() if isinstance(column, np.ndarray) else column.slice(start, size).to_pylist()
+            is_text = kinds[name] == "text"
+            metadata[name] = [None if v is None else _text(v) for v in values] if is_text else values
         yield Rows(index.ids[part].tolist(), np.asarray(index.vectors[part], np.float32), metadata)
 
 
@@ -112,24 +111,13 @@ def _kinds(columns: dict[str, Any]) -> dict[str, Kind]:
     return {name: "text" if isinstance(c, np.ndarray) else kind_of_type(c.type) for name, c in columns.items()}
 
 
-def _values(column: Any, part: slice) -> list[Any]:
-    if isinstance(column, np.ndarray):
-        return column[part].tolist()
-    return column.slice(part.start, part.stop - part.start).to_pylist()
-
-
-def _of_kind(values: list[Any], kind: str) -> list[Any]:
-    return [None if v is None else _text(v) for v in values] if kind == "text" else values
-
-
 def _text(value: Any) -> str:
     if isinstance(value, bool):
         return str(value).lower()
     return value.isoformat() if isinstance(value, date) else str(value)
 
 
-# ---------------------------------------------------------------------------------------------------------------------
-# Rows of a store into a file: Parquet in batches, or NumPy's .npz
+# -- Rows of a store into a file: Parquet in batches, or NumPy's .npz --------------------------------------------------
 
 
 def pull(store: Store, path: str | os.PathLike[str], *, verbose: int = 0) -> int:
@@ -141,33 +129,27 @@ def pull(store: Store, path: str | os.PathLike[str], *, verbose: int = 0) -> int
     if total == 0:
         raise LikewiseError(f"the table {store.table!r} is empty")
     with progress_bar(f"pulling {store.table}", total, enabled=verbose > 0) as advance:
-        rows = _counted(store.scan(), advance)
+
+        def batches() -> Iterator[Rows]:
+            for rows in store.scan():
+                yield rows
+                advance(len(rows))
+
         write = _write_parquet if path.suffix.lower() == ".parquet" else _write_npz
-        atomic_write(path, lambda file: write(file, rows, layout))
+        atomic_write(path, lambda file: write(file, batches(), layout))
     return total
 
 
-def _counted(batches: Iterator[Rows], advance: Any) -> Iterator[Rows]:
-    for rows in batches:
-        yield rows
-        advance(len(rows))
-
-
 def _write_parquet(file: Any, batches: Iterator[Rows], layout: Layout) -> None:
-    parquet = optional("pyarrow.parquet", "Parquet", "parquet")
+    pa, parquet = (optional(name, "Parquet", "parquet") for name in ("pyarrow", "pyarrow.parquet"))
     columns = schema(layout)
     with parquet.ParquetWriter(file, columns) as writer:
         for rows in batches:
-            writer.write_batch(_as_batch(rows, columns))
-
-
-def _as_batch(rows: Rows, columns: Any) -> Any:
-    import pyarrow as pa
-
-    try:
-        return record_batch(rows, columns)
-    except pa.ArrowException as error:
-        raise LikewiseError(f"the rows differ in kind from the first ones: {str(error).splitlines()[0]}") from error
+            try:
+                writer.write_batch(record_batch(rows, columns))
+            except pa.ArrowException as error:
+                reason = str(error).splitlines()[0]
+                raise LikewiseError(f"the rows differ in kind from the first ones: {reason}") from error
 
 
 def _write_npz(file: Any, batches: Iterator[Rows], layout: Layout) -> None:

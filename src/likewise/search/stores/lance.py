@@ -6,7 +6,7 @@ from typing import Any, ClassVar, Self
 import numpy as np
 
 from likewise.errors import LikewiseError, optional
-from likewise.search.stores import arrow
+from likewise.search.stores import base
 from likewise.search.stores.base import EXPORT, Layout, Rows, Store, card_of_text, reason_of
 
 
@@ -32,39 +32,32 @@ class LanceStore(Store):
         return other
 
     def layout(self) -> Layout | None:
-        """The columns of the table; None if there is no such table."""
         if self._table is None:
             return None
         fields = {field.name: field.type for field in self._table.schema}
-        for name in (self.id_column, self.vector_column):
-            if name not in fields:
-                raise LikewiseError(f"the table {self.table!r} has no column {name!r}; it has {', '.join(fields)}")
-        reserved = (self.id_column, self.vector_column, EXPORT)
-        kinds = {name: arrow.kind_of_type(kind) for name, kind in fields.items()}
-        metadata = {name: kind for name, kind in kinds.items() if name not in reserved}
+        kinds = {name: base.kind_of_type(kind) for name, kind in fields.items()}
+        metadata = {name: kinds[name] for name in self._metadata(fields)}
         card = card_of_text((self._table.schema.metadata or {}).get(b"likewise", b"").decode())
         return Layout(fields[self.vector_column].list_size, kinds[self.id_column], metadata, card)
 
     def create(self, layout: Layout) -> None:
-        """Create the table, or check that rows of this layout fit."""
         super().create(layout)
         self._check_tagged(self._table.schema.names)
         self._check_metric()
 
     def _create(self, layout: Layout) -> None:
-        columns = arrow.schema(layout, self.id_column, self.vector_column, EXPORT)
+        columns = base.schema(layout, self.id_column, self.vector_column, EXPORT)
         self._table = self._explained(lambda: self._database.create_table(self.table, schema=columns))
 
     def _upsert(self, rows: Rows, tags: list[str | None]) -> None:
         import pyarrow as pa
 
-        columns = arrow.schema(self.existing_layout(), self.id_column, self.vector_column, EXPORT)
-        batch = pa.Table.from_batches([arrow.record_batch(rows, columns, **{EXPORT: tags})])
+        columns = base.schema(self.existing_layout(), self.id_column, self.vector_column, EXPORT)
+        batch = pa.Table.from_batches([base.record_batch(rows, columns, **{EXPORT: tags})])
         merge = self._table.merge_insert(self.id_column).when_matched_update_all().when_not_matched_insert_all()
         self._explained(lambda: merge.execute(batch))
 
     def tags(self) -> dict[Any, str]:
-        """The tag of each row that an export has written, by id; rows that were added by hand have none."""
         self._check_tagged(self._table.schema.names)
         table = self._selected([self.id_column, EXPORT], f"{EXPORT} IS NOT NULL")
         return dict(zip(*(table[name].to_pylist() for name in (self.id_column, EXPORT)), strict=True))
@@ -78,12 +71,6 @@ class LanceStore(Store):
 
     def _drop(self) -> None:
         self._explained(lambda: self._database.drop_table(self.table))
-
-    def _staging(self, layout: Layout) -> Self:
-        return self._at(f"{self.table}_next")
-
-    def _previous(self) -> Self:
-        return self._at(f"{self.table}_before")
 
     def swap(self, staged: Self) -> None:
         """Overwrite this table by the other one, which is one new version of it, after a copy has been made."""
@@ -108,7 +95,6 @@ class LanceStore(Store):
             self.build_index()
 
     def count(self) -> int:
-        """Number of rows."""
         self.existing_layout()
         return int(self._explained(lambda: self._table.count_rows()))
 
@@ -123,18 +109,29 @@ class LanceStore(Store):
             yield list(zip(hits[self.id_column].to_pylist(), scores, strict=True))
 
     def fetch(self, ids: Sequence[Any]) -> Rows:
-        """The rows with these ids, those that exist, in no particular order."""
         layout = self.existing_layout()
         table = self._selected([self.id_column, self.vector_column, *layout.metadata], self._one_of(ids))
-        return arrow.rows_of(table, layout, self.id_column, self.vector_column)
+        return self._rows(table, layout)
 
     def scan(self, batch: int | None = None) -> Iterator[Rows]:
-        """All rows, in batches."""
         layout = self.existing_layout()
         query = self._table.search().select([self.id_column, self.vector_column, *layout.metadata])
         for part in self._explained(lambda: query.to_batches(batch_size=batch or self.batch)):
             if part.num_rows:
-                yield arrow.rows_of(part, layout, self.id_column, self.vector_column)
+                yield self._rows(part, layout)
+
+    def _rows(self, batch: Any, layout: Layout) -> Rows:
+        """Rows of a record batch or a table; vectors in lists of any kind."""
+        import pyarrow as pa
+
+        column = batch.column(batch.schema.get_field_index(self.vector_column))
+        column = column.combine_chunks() if isinstance(column, pa.ChunkedArray) else column
+        flat = column.flatten().to_numpy(zero_copy_only=False).astype(np.float32)
+        kinds = {self.id_column: layout.ids, **layout.metadata}
+        places = {name: batch.schema.get_field_index(name) for name in kinds}
+        values = {name: base.of_kind(batch.column(places[name]).to_pylist(), kind) for name, kind in kinds.items()}
+        ids = values.pop(self.id_column)
+        return Rows(ids, flat.reshape(len(ids), layout.width), values)
 
     def build_index(self) -> None:
         """An HNSW graph for inner products."""

@@ -8,18 +8,9 @@ from typing import Any, ClassVar, Self
 
 import numpy as np
 
-from likewise.errors import LikewiseError, MissingExtraError
-from likewise.search.stores.base import (
-    EXPORT,
-    AliasedStore,
-    Kind,
-    Layout,
-    Rows,
-    card_of_text,
-    of_kind,
-    reason_of,
-    without_password,
-)
+from likewise.errors import LikewiseError, optional
+from likewise.search.stores import base
+from likewise.search.stores.base import EXPORT, AliasedStore, Kind, Layout, Rows, card_of_text, reason_of
 
 _PATIENCE = 600.0  # seconds to wait for an index to be built
 _ID, _TEXT = 1024, 65_535  # bytes of the longest id, and of the longest value that a field can have
@@ -29,13 +20,18 @@ _INDEX = "vector"
 class MilvusStore(AliasedStore):
     """A collection of Milvus, loaded and ready to search."""
 
-    batch: ClassVar[int] = 1000
+    _nouns: ClassVar[tuple[str, str]] = ("collection", "field")
 
     def __init__(
         self, place: str | os.PathLike[str], table: str = "likewise", *, token: str = "", **columns: str
     ) -> None:
         super().__init__(table, **columns)
-        self.client = _connected(os.fspath(place), token)
+        place, pymilvus = os.fspath(place), optional("pymilvus", "Milvus", "milvus")
+        try:
+            self.client = pymilvus.MilvusClient(uri=place, token=token)
+        except (pymilvus.MilvusException, OSError) as error:
+            place, reason = (base.without_password(text) for text in (place, reason_of(error)))
+            raise LikewiseError(f"cannot reach Milvus at {place}: {reason}") from error
         self._load()
 
     def _load(self) -> None:
@@ -48,21 +44,18 @@ class MilvusStore(AliasedStore):
         return other
 
     def layout(self) -> Layout | None:
-        """The columns of the collection; None if there is no such collection."""
         if not self.client.has_collection(self.table):
             return None
         description = self._call("describe_collection", self.table)
         fields = {field["name"]: field for field in description["fields"]}
-        for name in (self.id_column, self.vector_column):
-            if name not in fields:
-                raise LikewiseError(f"the collection {self.table!r} has no field {name!r}; it has {', '.join(fields)}")
-        self._check_metric()
-        reserved = (self.id_column, self.vector_column, EXPORT)
-        metadata = {name: _kind(field) for name, field in fields.items() if name not in reserved}
-        width = int(fields[self.vector_column]["params"]["dim"])
-        return Layout(
-            width, _kind(fields[self.id_column]), metadata, card_of_text(description["properties"].get("likewise"))
-        )
+        metadata = {name: _kind(fields[name]) for name in self._metadata(fields)}
+        names = self._call("list_indexes", self.table, field_name=self.vector_column)
+        metrics = {(self._call("describe_index", self.table, name) or {}).get("metric_type", "IP") for name in names}
+        if metrics - {"IP"}:
+            ranks = f"the collection {self.table!r} ranks by {metrics.pop()}"
+            raise LikewiseError(f"{ranks}, which would change the length of vectors; expected IP")
+        card = card_of_text(description["properties"].get("likewise"))
+        return Layout(int(fields[self.vector_column]["params"]["dim"]), _kind(fields[self.id_column]), metadata, card)
 
     def _create(self, layout: Layout) -> None:
         """A collection with an exact index, which gives the same results as `Index`."""
@@ -82,14 +75,13 @@ class MilvusStore(AliasedStore):
     def _upsert(self, rows: Rows, tags: list[str | None]) -> None:
         layout = self.existing_layout()
         columns = {self.id_column: rows.ids, self.vector_column: rows.vectors.tolist(), **rows.metadata}
-        columns = {name: of_kind(column, layout.metadata.get(name, "int")) for name, column in columns.items()}
+        columns = {name: base.of_kind(column, layout.metadata.get(name, "int")) for name, column in columns.items()}
         if any(field["name"] == EXPORT for field in self._call("describe_collection", self.table)["fields"]):
             columns[EXPORT] = tags
         data = [dict(zip(columns, row, strict=True)) for row in zip(*columns.values(), strict=True)]
         self._call("upsert", self.table, data=data)
 
     def tags(self) -> dict[Any, str]:
-        """The tag of each row that an export has written, by id; rows that were added by hand have none."""
         rows = self._query(f"{EXPORT} is not null", [self.id_column, EXPORT])
         return {row[self.id_column]: row[EXPORT] for row in rows}
 
@@ -107,7 +99,6 @@ class MilvusStore(AliasedStore):
             self._call("alter_alias" if alias in existing else "create_alias", table, alias)
 
     def count(self) -> int:
-        """Number of rows."""
         self.existing_layout()
         return int(self._query("", ["count(*)"])[0]["count(*)"])
 
@@ -124,7 +115,6 @@ class MilvusStore(AliasedStore):
         return [[(hit[self.id_column], hit["distance"]) for hit in hits] for hits in results]
 
     def fetch(self, ids: Sequence[Any]) -> Rows:
-        """The rows with these ids, those that exist, in no particular order."""
         layout = self.existing_layout()
         records = self._query(self._one_of(ids), [self.id_column, self.vector_column, *layout.metadata]) if ids else []
         metadata = {name: [row.get(name) for row in records] for name in layout.metadata}
@@ -146,9 +136,9 @@ class MilvusStore(AliasedStore):
         self._call("drop_index", self.table, _INDEX)
         self._call("create_index", self.table, self._parameters("HNSW", params={"M": 16, "efConstruction": 200}))
         self._call("load_collection", self.table)
-        self.wait()
+        self.settle()
 
-    def wait(self) -> None:
+    def settle(self) -> None:
         """Wait until the index is built; before that a search may miss rows."""
         until = time.monotonic() + _PATIENCE
         self._call("flush", self.table)
@@ -159,8 +149,6 @@ class MilvusStore(AliasedStore):
             if time.monotonic() > until:
                 raise LikewiseError(f"Milvus did not finish the index of {self.table!r} in {_PATIENCE:.0f} s")
             time.sleep(0.2)
-
-    settle = wait
 
     def _drop(self) -> None:
         for alias in self._call("list_aliases", self.table)["aliases"]:
@@ -176,15 +164,6 @@ class MilvusStore(AliasedStore):
         parameters.add_index(self.vector_column, index_name=_INDEX, index_type=kind, metric_type="IP", **options)
         return parameters
 
-    def _check_metric(self) -> None:
-        names = self._call("list_indexes", self.table, field_name=self.vector_column)
-        metrics = {(self._call("describe_index", self.table, name) or {}).get("metric_type", "IP") for name in names}
-        if metrics - {"IP"}:
-            raise LikewiseError(
-                f"the collection {self.table!r} ranks by {metrics.pop()}, which would change the length of vectors; "
-                "expected IP"
-            )
-
     def _query(self, condition: str, fields: list[str]) -> Any:
         return self._call("query", self.table, filter=condition, output_fields=fields, consistency_level="Strong")
 
@@ -199,19 +178,6 @@ class MilvusStore(AliasedStore):
             return getattr(self.client, name)(*arguments, **options)
         except MilvusException as error:
             raise LikewiseError(f"Milvus, collection {self.table!r}: {reason_of(error)}") from error
-
-
-def _connected(place: str, token: str) -> Any:
-    try:
-        from pymilvus import MilvusClient
-        from pymilvus.exceptions import MilvusException
-    except ImportError as error:
-        raise MissingExtraError("Milvus", "milvus") from error
-    try:
-        return MilvusClient(uri=place, token=token)
-    except (MilvusException, OSError) as error:
-        reason = without_password(reason_of(error))
-        raise LikewiseError(f"cannot reach Milvus at {without_password(place)}: {reason}") from error
 
 
 def _limit(kind: Kind, most: int) -> dict[str, int]:

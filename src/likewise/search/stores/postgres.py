@@ -29,25 +29,27 @@ class PostgresStore(Store):
         super().__init__(table, **columns)
         self.sql = optional("psycopg.sql", "PostgreSQL", "postgres")
         self.address = without_password(address)
-        self._connection = _connected(address, self.address)
+        psycopg = optional("psycopg", "PostgreSQL", "postgres")
+        try:
+            self._connection = psycopg.connect(address, autocommit=True)
+        except psycopg.OperationalError as error:
+            reason = without_password((str(error).strip().splitlines() or [""])[-1])
+            raise LikewiseError(f"cannot reach PostgreSQL at {self.address}: {reason}") from error
+        except psycopg.Error:  # its text may quote the address, and with it the password
+            expected = "expected postgresql://user@host/database"
+            raise LikewiseError(f"{self.address} is not a PostgreSQL address; {expected}") from None
 
     def layout(self) -> Layout | None:
-        """The columns of the table; None if there is no such table."""
         columns = self._columns()
         if not columns:
             return None
-        for name in (self.id_column, self.vector_column):
-            if name not in columns:
-                raise LikewiseError(f"the table {self.table!r} has no column {name!r}; it has {', '.join(columns)}")
-        reserved = (self.id_column, self.vector_column, EXPORT)
-        metadata = {name: _kind(kind) for name, kind in columns.items() if name not in reserved}
+        metadata = {name: _kind(columns[name]) for name in self._metadata(columns)}
         with self._cursor() as cursor:
             (text,) = cursor.execute(_DESCRIPTION, (self._name.as_string(cursor),)).fetchone()
         width = self._width(columns[self.vector_column])
         return Layout(width, _kind(columns[self.id_column]), metadata, card_of_text(text))
 
     def create(self, layout: Layout) -> None:
-        """Create the table and the extension, or check that rows of this layout fit."""
         super().create(layout)
         self._check_tagged(self._columns())
 
@@ -66,17 +68,20 @@ class PostgresStore(Store):
     def _upsert(self, rows: Rows, tags: list[str | None]) -> None:
         columns = {self.id_column: rows.ids, self.vector_column: _sent(rows.vectors), **rows.metadata, EXPORT: tags}
         names = self.sql.SQL(", ").join(map(self.sql.Identifier, columns))
-        kinds = self._kinds(columns)
+        layout = self.existing_layout()  # a vector is copied as its bytes
+        known = {self.id_column: layout.ids, **layout.metadata, EXPORT: "text"}
+        kinds = ["bytea" if name == self.vector_column else _COPIED[known[name]] for name in columns]
+        changed = (self.sql.Identifier(name) for name in columns if name != self.id_column)
+        changes = [self.sql.SQL("{0} = EXCLUDED.{0}").format(name) for name in changed]
         with self._cursor() as cursor:
             cursor.execute(self._query(_STAGE))
             with cursor.copy(self._query("COPY {incoming} ({names}) FROM STDIN (FORMAT BINARY)", names=names)) as copy:
                 copy.set_types(kinds)
                 for row in zip(*columns.values(), strict=True):
                     copy.write_row(row)
-            cursor.execute(self._query(_MERGE, names=names, id=self._id, changes=self._changes(columns)))
+            cursor.execute(self._query(_MERGE, names=names, id=self._id, changes=self.sql.SQL(", ").join(changes)))
 
     def tags(self) -> dict[Any, str]:
-        """The tag of each row that an export has written, by id; rows that were added by hand have none."""
         self._check_tagged(self._columns())
         query = self._query("SELECT {id}, {export} FROM {table} WHERE {export} IS NOT NULL", id=self._id)
         with self._cursor() as cursor:
@@ -89,12 +94,6 @@ class PostgresStore(Store):
     def _drop(self) -> None:
         with self._cursor() as cursor:
             cursor.execute(self._query("DROP TABLE {table}"))
-
-    def _staging(self, layout: Layout) -> Self:
-        return self._at(f"{self.table}_next")
-
-    def _previous(self) -> Self:
-        return self._at(f"{self.table}_before")
 
     def swap(self, staged: Self) -> None:
         """Rename both tables in one transaction; who may read or change this one may do so with the other."""
@@ -118,7 +117,6 @@ class PostgresStore(Store):
         return self._query("ALTER TABLE {table} RENAME TO {other}", other=self.sql.Identifier(other._parts[-1]))
 
     def count(self) -> int:
-        """Number of rows."""
         with self._cursor() as cursor:
             return int(cursor.execute(self._query("SELECT count(*) FROM {table}")).fetchone()[0])
 
@@ -134,7 +132,6 @@ class PostgresStore(Store):
                 yield cursor.execute(query, {"q": _literal(q), "k": k}).fetchall()
 
     def fetch(self, ids: Sequence[Any]) -> Rows:
-        """The rows with these ids, those that exist, in no particular order."""
         layout = self.existing_layout()
         query = self._selection(layout) + self._query(" WHERE {id} = ANY(%s)", id=self._id)
         with self._cursor(binary=True) as cursor:
@@ -159,7 +156,6 @@ class PostgresStore(Store):
                 cursor.execute(self._query("CREATE INDEX ON {table} USING hnsw ({v} vector_ip_ops)", v=self._vector))
 
     def close(self) -> None:
-        """Close the connection."""
         self._connection.close()
 
     # -- parts of statements ------------------------------------------------------------------------------------------
@@ -194,16 +190,6 @@ class PostgresStore(Store):
         columns = [self._column(name, cast[kind]) for name, kind in kinds.items()]
         columns.insert(1, self._column(self.vector_column, "::vector"))
         return self._query("SELECT {columns} FROM {table}", columns=self.sql.SQL(", ").join(columns))
-
-    def _changes(self, columns: Iterable[str]) -> Any:
-        names = [self.sql.Identifier(name) for name in columns if name != self.id_column]
-        return self.sql.SQL(", ").join(self.sql.SQL("{0} = EXCLUDED.{0}").format(name) for name in names)
-
-    def _kinds(self, columns: Iterable[str]) -> list[str]:
-        """Types as they are copied: a vector as its bytes."""
-        layout = self.existing_layout()
-        known = {self.id_column: layout.ids, **layout.metadata, EXPORT: "text"}
-        return ["bytea" if name == self.vector_column else _COPIED[known[name]] for name in columns]
 
     # -- the connection -----------------------------------------------------------------------------------------------
 
@@ -248,18 +234,6 @@ _MERGE = """INSERT INTO {table} ({names}) SELECT {names} FROM {incoming}
 ON CONFLICT ({id}) DO UPDATE SET {changes}"""
 _SEARCH = """SELECT {id}, -({vector} <#> %(q)s::vector) FROM {table}
 ORDER BY {vector} <#> %(q)s::vector LIMIT %(k)s"""
-
-
-def _connected(address: str, shown: str) -> Any:
-    import psycopg
-
-    try:
-        return psycopg.connect(address, autocommit=True)
-    except psycopg.OperationalError as error:
-        reason = (str(error).strip().splitlines() or [""])[-1]
-        raise LikewiseError(f"cannot reach PostgreSQL at {shown}: {without_password(reason)}") from error
-    except psycopg.Error:  # its text may quote the address, and with it the password
-        raise LikewiseError(f"{shown} is not a PostgreSQL address; expected postgresql://user@host/database") from None
 
 
 def _kind(spelling: str) -> Kind:

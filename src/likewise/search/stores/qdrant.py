@@ -8,16 +8,7 @@ from typing import Any, ClassVar
 import numpy as np
 
 from likewise.errors import LikewiseError, optional
-from likewise.search.stores.base import (
-    EXPORT,
-    AliasedStore,
-    Layout,
-    Rows,
-    check_fits,
-    kind_of_values,
-    reason_of,
-    without_password,
-)
+from likewise.search.stores.base import EXPORT, AliasedStore, Layout, Rows, kind_of_values, reason_of, without_password
 
 _NAMESPACE = uuid.UUID("5f1c1f0e-3f0b-5c6e-9a53-6c1b7f6a2d11")  # any, but always the same
 _SAMPLE = 1000  # points whose payloads say what the columns are: a collection has no schema
@@ -31,17 +22,22 @@ class QdrantStore(AliasedStore):
     def __init__(self, place: str, table: str = "likewise", *, api_key: str | None = None, **columns: str) -> None:
         super().__init__(table, **columns)
         self._models = optional("qdrant_client.models", "Qdrant", "qdrant")
-        self._client = _connected(place, api_key)
+        client = optional("qdrant_client", "Qdrant", "qdrant").QdrantClient
+        try:
+            self._client = client(url=place, api_key=api_key) if "://" in place else client(path=os.fspath(place))
+        except Exception as error:  # as in `_call`; a folder in use by another process is a RuntimeError
+            place, reason = (without_password(text) for text in (place, reason_of(error)))
+            raise LikewiseError(f"cannot open Qdrant at {place}: {reason}") from error
 
     def layout(self) -> Layout | None:
-        """The columns of the collection; None if there is no such collection."""
         if (checked := self._checked()) is None:
             return None
-        config, vector = checked
-        return self._sampled(int(vector.size), _card_in(config))
+        points, _ = self._call("scroll", self.table, limit=_SAMPLE, with_payload=True)
+        kinds = {name: kind_of_values(point.payload.get(name) for point in points) for name in self._columns(points)}
+        ids = kind_of_values(map(self._id, points))
+        return Layout(int(checked[1].size), ids, kinds, _card_in(checked[0]))
 
     def card(self) -> dict[str, Any] | None:
-        """The card of the model that the vectors are from; None if they are from no model."""
         checked = self._checked()
         return None if checked is None else _card_in(checked[0])
 
@@ -55,15 +51,13 @@ class QdrantStore(AliasedStore):
         if vector is None:
             raise LikewiseError(f"the collection {self.table!r} has no dense vector {self.vector_column!r}")
         if vector.distance != self._models.Distance.DOT:
-            raise LikewiseError(
-                f"the collection {self.table!r} ranks by {vector.distance.value}, which would change the length of "
-                "vectors; expected Dot"
-            )
+            ranks = f"the collection {self.table!r} ranks by {vector.distance.value}"
+            raise LikewiseError(f"{ranks}, which would change the length of vectors; expected Dot")
         return config, vector
 
     def _check(self, existing: Layout, layout: Layout) -> None:
         """Payloads take any column, and an empty collection ids of any kind."""
-        check_fits(self.table, existing, Layout(layout.width, layout.ids if self.count() else existing.ids))
+        super()._check(existing, Layout(layout.width, layout.ids if self.count() else existing.ids))
 
     def _create(self, layout: Layout) -> None:
         vectors = self._models.VectorParams(size=layout.width, distance=self._models.Distance.DOT)
@@ -84,15 +78,15 @@ class QdrantStore(AliasedStore):
                 connection.execute(f"PRAGMA {pragma}")
 
     def _upsert(self, rows: Rows, tags: list[str | None]) -> None:
-        points = self._models.Batch(
-            ids=[_point(name) for name in rows.ids],
-            vectors=rows.vectors.tolist(),
-            payloads=[self._payload(rows, row, tag) for row, tag in enumerate(tags)],
-        )
+        columns = {**rows.metadata, self.id_column: rows.ids}
+        payloads = [dict(zip(columns, values, strict=True)) for values in zip(*columns.values(), strict=True)]
+        for payload, tag in zip(payloads, tags, strict=True):
+            payload |= {} if tag is None else {EXPORT: tag}
+        names, vectors = [_point(name) for name in rows.ids], rows.vectors.tolist()
+        points = self._models.Batch(ids=names, vectors=vectors, payloads=payloads)
         self._call("upsert", self.table, points=points, wait=True)
 
     def tags(self) -> dict[Any, str]:
-        """The tag of each row that an export has written, by id; rows that were added by hand have none."""
         points = self._points(10 * self.batch, with_payload=[self.id_column, EXPORT])
         return {self._id(p): p.payload[EXPORT] for part in points for p in part if EXPORT in (p.payload or {})}
 
@@ -115,7 +109,6 @@ class QdrantStore(AliasedStore):
         self._call("update_collection_aliases", change_aliases_operations=changes)
 
     def count(self) -> int:
-        """Number of points."""
         return int(self._call("count", self.table, exact=True).count)
 
     def _search(self, Q: np.ndarray, k: int) -> Iterable[Sequence[tuple[Any, float]]]:
@@ -128,13 +121,11 @@ class QdrantStore(AliasedStore):
             yield [(self._id(point), point.score) for point in points]
 
     def fetch(self, ids: Sequence[Any]) -> Rows:
-        """The rows with these ids, those that exist, in no particular order."""
         width = self.existing_layout().width
         points = [_point(name) for name in ids]
         return self._rows(self._call("retrieve", self.table, ids=points, with_payload=True, with_vectors=True), width)
 
     def scan(self, batch: int | None = None) -> Iterator[Rows]:
-        """All rows, in batches."""
         width = self.existing_layout().width
         for points in self._points(batch or self.batch, with_payload=True, with_vectors=True):
             yield self._rows(points, width)
@@ -154,26 +145,16 @@ class QdrantStore(AliasedStore):
         self._call("update_collection", self.table, hnsw_config=self._models.HnswConfigDiff(m=16))
 
     def close(self) -> None:
-        """Close the connection, or the files."""
         self._client.close()
 
-    def _payload(self, rows: Rows, row: int, tag: str | None) -> dict[str, Any]:
-        payload = {name: column[row] for name, column in rows.metadata.items()}
-        return {**payload, self.id_column: rows.ids[row], **({} if tag is None else {EXPORT: tag})}
-
-    def _sampled(self, width: int, card: dict[str, Any] | None) -> Layout:
-        """The columns of some payloads."""
-        points, _ = self._call("scroll", self.table, limit=_SAMPLE, with_payload=True)
-        names = dict.fromkeys(
-            name for point in points for name in point.payload if name not in (self.id_column, EXPORT)
-        )
-        kinds = {name: kind_of_values(point.payload.get(name) for point in points) for name in names}
-        return Layout(width, kind_of_values(map(self._id, points)), kinds, card)
+    def _columns(self, points: Sequence[Any]) -> list[str]:
+        """The names in the payloads of some points."""
+        names = dict.fromkeys(name for point in points for name in point.payload)
+        return [name for name in names if name not in (self.id_column, EXPORT)]
 
     def _rows(self, points: Sequence[Any], width: int) -> Rows:
-        names = dict.fromkeys(name for p in points for name in p.payload if name not in (self.id_column, EXPORT))
         vectors = [p.vector[self.vector_column] if isinstance(p.vector, dict) else p.vector for p in points]
-        metadata = {name: [p.payload.get(name) for p in points] for name in names}
+        metadata = {name: [p.payload.get(name) for p in points] for name in self._columns(points)}
         return Rows(list(map(self._id, points)), np.array(vectors, np.float32).reshape(len(points), width), metadata)
 
     def _id(self, point: Any) -> Any:
@@ -196,15 +177,3 @@ def _card_in(config: Any) -> dict[str, Any] | None:
 def _point(name: Any) -> int | str:
     """A point's own id: Qdrant takes only whole numbers that are not negative, and UUIDs."""
     return name if isinstance(name, int) and name >= 0 else str(uuid.uuid5(_NAMESPACE, str(name)))
-
-
-def _connected(place: str, api_key: str | None) -> Any:
-    from qdrant_client import QdrantClient
-
-    try:
-        if "://" in place:
-            return QdrantClient(url=place, api_key=api_key)
-        return QdrantClient(path=os.fspath(place))
-    except Exception as error:  # as above; a folder in use by another process is a RuntimeError
-        reason = without_password(reason_of(error))
-        raise LikewiseError(f"cannot open Qdrant at {without_password(place)}: {reason}") from error
