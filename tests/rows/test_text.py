@@ -14,7 +14,7 @@ from hypothesis.extra.numpy import arrays
 
 from likewise.errors import LikewiseError
 from likewise.rows import Table, read_table
-from likewise.rows.text import read_csv
+from likewise.rows.text import CsvOptions, read_csv
 
 
 def _csv(rows: np.ndarray, y: np.ndarray, header: str = "a,b,c,label", mark: str = ",") -> str:
@@ -32,8 +32,8 @@ def test_numbers_survive_csv_exactly(rows: np.ndarray) -> None:
     assert table.y.tolist() == list(range(len(rows)))
 
 
-def _read(text: str, **options: str) -> Table:
-    return read_csv(io.StringIO(text), "data.csv", **options)
+def _read(text: str, label: str | None = None) -> Table:
+    return read_csv(io.StringIO(text), "data.csv", options=CsvOptions(label))
 
 
 @pytest.mark.parametrize(
@@ -65,7 +65,7 @@ def test_a_byte_order_mark_is_not_part_of_a_name(tmp_path: Path) -> None:
 
 
 def test_a_numeric_label_column_is_taken_by_its_number() -> None:
-    table = _read("5,6,3\n7,8,4\n", label_column="3")
+    table = _read("5,6,3\n7,8,4\n", "3")
     assert table.X.tolist() == [[5, 6], [7, 8]]
     assert table.y is not None
     assert table.y.tolist() == [3, 4]
@@ -96,7 +96,7 @@ def test_an_empty_cell_is_nan() -> None:
         ("", {}, "data.csv is empty: expected rows of numbers"),
         ("w,h,label\n", {}, "data.csv has a header and no rows"),
         ("w,label\n1,a\n2,b,c\n", {}, "row 3 of data.csv has 3 cells: expected 2"),
-        ("w,label\n1,a\n", {"label_column": "kind"}, "data.csv has no column 'kind': its columns are w, label"),
+        ("w,label\n1,a\n", {"label": "kind"}, "data.csv has no column 'kind': its columns are w, label"),
         ("name,label\nx,a\ny,b\n", {}, "data.csv has no numeric column: its columns are name, label"),
         (
             "w,label\n" + "1,a\n" * 150 + "wide,a\n",

@@ -1,5 +1,6 @@
 """Tables in NumPy's files."""
 
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -25,25 +26,36 @@ def read_npy(path: Path) -> Table:
 def read_npz(path: Path, features: str | None = None, label_column: str | None = None) -> Table:
     """Rows and labels from an `.npz` archive, under the keys people use or the ones given."""
     with explained(path, ".npz"), Archive(path) as archive:
-        return _from_archive(path, archive, features, label_column)
+        notes, ndims = list[str](), {key: len(archive.header(key).shape) for key in archive.keys}
+        if {"shape", "data", "format"} <= ndims.keys() or {"shape", "data", "indices", "indptr"} <= ndims.keys():
+            X: Any = _sparse(path, archive)
+            ndims = {key: n for key, n in ndims.items() if key not in _SPARSE_KEYS}
+            label = _pick(path, ndims, label_column, LABEL_NAMES, matrix=False)
+        else:
+            rows = _pick(path, ndims, features, _FEATURE_KEYS, matrix=True)
+            label = _pick(path, ndims, label_column, LABEL_NAMES, matrix=False)
+            X = checked_rows(archive.read(rows or ""), f"{path}[{rows}]", notes)
+        y, n = None if label is None else archive.read(label), X.shape[0]
+        if y is not None and y.size != max(y.shape, default=0):  # a column or a row is a list of labels, too
+            raise LikewiseError(f"{path}[{label}] has shape {y.shape}: expected one label per row")
+        y = None if y is None else tidy_labels(y.ravel())
+        names, ids = (_column(archive, keys, n) for keys in (_NAME_KEYS, ID_NAMES))
+        return Table(
+            X,
+            y,
+            None if names is None else [str(name) for name in names[1]],
+            str(path),
+            notes,
+            None if ids is None else checked_ids(ids[1].tolist(), ids[0], path),
+            known={"label": label},
+        )
 
 
-def _from_archive(path: Path, archive: Archive, features: str | None, label_column: str | None) -> Table:
-    keys = set(archive.keys)
-    if {"format", "shape", "data"} <= keys or {"indptr", "indices", "shape", "data"} <= keys:
-        return _from_sparse(path, archive, label_column)
-    ndims = {key: len(archive.header(key).shape) for key in archive.keys}
-    rows = _pick(path, ndims, features, _FEATURE_KEYS, matrix=True)
-    key = _pick(path, ndims, label_column, LABEL_NAMES, matrix=False)
-    y, notes = _labels(path, archive, key), list[str]()
-    X = checked_rows(archive.read(rows or ""), f"{path}[{rows}]", notes)
-    return Table(X, y, _names(archive, len(X)), str(path), notes, _ids(path, archive, len(X)), known={"label": key})
-
-
-def _from_sparse(path: Path, archive: Archive, label_column: str | None) -> Table:
-    """What `scipy.sparse.save_npz` wrote, or the parts of a CSR matrix; labels may stand under their usual keys."""
+def _sparse(path: Path, archive: Archive) -> Any:
+    """What `scipy.sparse.save_npz` wrote, or the parts of a CSR matrix."""
     shape = archive.read("shape")
-    if shape.shape != (2,) or shape.dtype.kind not in "iu" or shape.min() < 0 or shape[0] > _most_rows(archive.size):
+    most = max(1_000_000, 64 * archive.size)  # empty rows take no room in a file, but some in memory
+    if shape.shape != (2,) or shape.dtype.kind not in "iu" or shape.min() < 0 or shape[0] > most:
         raise FileFormatError(f"{path}[shape] is {shape.tolist()}: expected the rows and columns of a matrix")
     n, d = (int(size) for size in shape)
     check_width(d, str(path))
@@ -53,32 +65,15 @@ def _from_sparse(path: Path, archive: Archive, label_column: str | None) -> Tabl
         matrix = sp.csr_array(tuple(archive.read(key) for key in ("data", "indices", "indptr")), shape=(n, d))
     if hasattr(matrix, "check_format"):
         matrix.check_format(full_check=True)  # places outside of the matrix would be read and written, too
-    X = checked_rows(sp.csr_array(matrix), str(path), [])
-    ndims = {key: len(archive.header(key).shape) for key in archive.keys if key not in _SPARSE_KEYS}
-    key, n = _pick(path, ndims, label_column, LABEL_NAMES, matrix=False), X.shape[0]
-    y = _labels(path, archive, key)
-    return Table(X, y, _names(archive, n), str(path), ids=_ids(path, archive, n), known={"label": key})
-
-
-def _most_rows(size: int) -> int:
-    """Rows that a sparse file of this size may claim: empty rows take no room in it, but some in memory."""
-    return max(1_000_000, 64 * size)
-
-
-def _labels(path: Path, archive: Archive, key: str | None) -> np.ndarray | None:
-    if key is None:
-        return None
-    y = archive.read(key)
-    if y.size != max(y.shape, default=0):  # a column or a row is a list of labels, too
-        raise LikewiseError(f"{path}[{key}] has shape {y.shape}: expected one label per row")
-    return tidy_labels(y.ravel())
+    return checked_rows(sp.csr_array(matrix), str(path), [])
 
 
 def _pick(path: Path, ndims: dict[str, int], name: str | None, usual: tuple[str, ...], *, matrix: bool) -> str | None:
     """The key asked for, else a usual one, else the only array of the right kind."""
+    listed = ", ".join(f"{key} ({ndim}-D)" for key, ndim in ndims.items()) or "nothing"
     if name is not None:
         if name not in ndims:
-            raise LikewiseError(f"{path} has no key {name!r}: it holds {_listed(ndims)}")
+            raise LikewiseError(f"{path} has no key {name!r}: it holds {listed}")
         return name
     fitting = [key for key, ndim in ndims.items() if (ndim >= 2 if matrix else ndim == 1)]
     candidates = [key for key in usual if key in fitting] or (fitting if len(fitting) == 1 else [])
@@ -87,20 +82,10 @@ def _pick(path: Path, ndims: dict[str, int], name: str | None, usual: tuple[str,
     if not fitting and not matrix:
         return None
     what = "features with --features" if matrix else "labels with --label-column"
-    raise LikewiseError(f"{path} holds {_listed(ndims)}: name the key of the {what}")
+    raise LikewiseError(f"{path} holds {listed}: name the key of the {what}")
 
 
-def _names(archive: Archive, n: int) -> list[str] | None:
-    for key in _NAME_KEYS:
-        if key in archive.keys and archive.header(key).shape == (n,):
-            return [str(value) for value in archive.read(key)]
-    return None
-
-
-def _ids(path: Path, archive: Archive, n: int) -> list[Any] | None:
-    key = next((key for key in ID_NAMES if key in archive.keys and archive.header(key).shape == (n,)), None)
-    return None if key is None else checked_ids(archive.read(key).tolist(), key, path)
-
-
-def _listed(ndims: dict[str, int]) -> str:
-    return ", ".join(f"{key} ({ndim}-D)" for key, ndim in ndims.items()) or "nothing"
+def _column(archive: Archive, keys: Sequence[str], n: int) -> tuple[str, np.ndarray] | None:
+    """The first of these keys that has n values, and the values."""
+    key = next((key for key in keys if key in archive.keys and archive.header(key).shape == (n,)), None)
+    return None if key is None else (key, archive.read(key))

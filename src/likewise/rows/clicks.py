@@ -60,7 +60,13 @@ class ClickLog:
         clicks: np.ndarray = np.bincount(pair, self.clicks * self.weight)
         clicked, skipped = (np.bincount(pair, rows * self.weight) > 0 for rows in (hit, self._skipped()))
         known = clicked | (skipped & (np.bincount(pair, hit) == 0))
-        theta = None if self.position is None or propensities is None else _given(propensities, self.place.max() + 1)
+        theta = None
+        if self.position is not None and propensities is not None:
+            theta = np.asarray(propensities, dtype=np.float64).ravel()
+            if not (len(theta) and np.isfinite(theta).all() and (theta > 0).all() and (theta <= 1).all()):
+                expected = "expected numbers above 0 and up to 1, one per place"
+                raise LikewiseError(f"propensities={propensities!r}: {expected}")
+            theta = np.concatenate([theta, np.full(max(self.place.max() + 1 - len(theta), 0), theta[-1])])
         if hit.all():  # nothing tells what else was seen
             gains = clicks if theta is None else np.bincount(pair, self.clicks * self.weight / theta[self.place])
         else:
@@ -68,7 +74,13 @@ class ClickLog:
             gains = relevant * clicks / np.maximum(np.bincount(pair, hit * self.weight), 1e-12)
         at = pairs[known]
         matrix = sp.csr_array((gains[known], (at // size[1], at % size[1])), shape=size)
-        return matrix, self._summary(theta)
+        queries = len(np.unique(self.queries[self.clicks > 0]))
+        words = f"{plural(int((self.clicks > 0).sum()), 'click')} of {plural(queries, 'query')}"
+        if theta is not None and self.position is not None:
+            last = min(4, len(theta) - 1)
+            lower = f", {_NAMES[last]} {theta[last]:.2f}".replace(" 0.", " .") if last else ""
+            words += f"; 1st place seen {theta[0]:.1f}{lower}"
+        return matrix, words
 
     @property
     def place(self) -> np.ndarray:
@@ -76,15 +88,6 @@ class ClickLog:
         if self.position is None:
             return np.zeros(len(self.queries), dtype=np.int64)
         return np.asarray(np.clip(self.position - self.position.min(), 0, _DEEPEST - 1), dtype=np.int64)
-
-    def _summary(self, theta: np.ndarray | None) -> str:
-        queries = len(np.unique(self.queries[self.clicks > 0]))
-        words = f"{plural(int((self.clicks > 0).sum()), 'click')} of {plural(queries, 'query')}"
-        if theta is None or self.position is None:
-            return words
-        last = min(4, len(theta) - 1)
-        lower = f", {_NAMES[last]} {theta[last]:.2f}".replace(" 0.", " .") if last else ""
-        return f"{words}; 1st place seen {theta[0]:.1f}{lower}"
 
     def _skipped(self) -> np.ndarray:
         """Which rows were passed over: not clicked, and above the lowest click of their list where places are known."""
@@ -140,13 +143,6 @@ def weighted(weight: Any, time: Any, half_life: float | None, n: int) -> np.ndar
     if not np.isfinite(days).all():
         raise LikewiseError("time has a value that is not finite: expected days, or dates")
     return np.asarray(weights * 0.5 ** ((days.max(initial=-np.inf) - days) / half_life))
-
-
-def _given(propensities: Any, n: int) -> np.ndarray:
-    theta = np.asarray(propensities, dtype=np.float64).ravel()
-    if not (len(theta) and np.isfinite(theta).all() and (theta > 0).all() and (theta <= 1).all()):
-        raise LikewiseError(f"propensities={propensities!r}: expected numbers above 0 and up to 1, one per place")
-    return np.concatenate([theta, np.full(max(n - len(theta), 0), theta[-1])])
 
 
 def _column(values: Any, n: int, name: str) -> np.ndarray:

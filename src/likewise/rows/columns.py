@@ -7,6 +7,7 @@ import mmap
 import tempfile
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from functools import cached_property
+from itertools import islice
 from pathlib import Path
 from typing import IO, Any, BinaryIO, Literal, Self
 
@@ -62,7 +63,7 @@ class Columns:
         names, types = kept_fields(schema)
         file: IO[bytes] = tempfile.TemporaryFile(prefix="likewise-")  # noqa: SIM115 (its map is what is kept)
         with file:
-            _write(file, _arrow().schema(types), (_record_batch(batch, names) for batch in batches))
+            _write(file, _arrow().schema(types), (_kept_columns(batch, names) for batch in batches))
             return cls(_mapped(file))
 
     @classmethod
@@ -239,7 +240,7 @@ def _understood(cells: Any) -> Any:
     return pc.if_else(pc.equal(trimmed, ""), pa.scalar(None, pa.string()), cells)
 
 
-def _record_batch(batch: Any, names: list[str]) -> Any:
+def _kept_columns(batch: Any, names: list[str]) -> Any:
     import pyarrow as pa
 
     batch.validate(full=True)  # text that is not UTF-8 is found here
@@ -261,16 +262,7 @@ def chunks(cells: Iterator[list[str]], n: int) -> list[Any]:
     """Rows of n cells as n Arrow columns of text, without a Python object for each cell of a large file."""
     pa = _arrow()
     columns: list[list[Any]] = [[] for _ in range(n)]
-    block: list[list[str]] = []
-
-    def flush() -> None:
+    while block := list(islice(cells, _BATCH)):
         for place, column in enumerate(columns):
             column.append(pa.array([row[place] for row in block], pa.string()))
-        block.clear()
-
-    for row in cells:
-        block.append(row)
-        if len(block) == _BATCH:
-            flush()
-    flush()
-    return [pa.chunked_array(column) for column in columns]
+    return [pa.chunked_array(column, pa.string()) for column in columns]

@@ -1,7 +1,7 @@
 """Find problems in the data, the most severe first."""
 
 import tomllib
-from collections.abc import Iterator, Set
+from collections.abc import Iterator
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any, Literal, get_args
@@ -40,7 +40,12 @@ class Survey:
     def __init__(self, X: Any, y: np.ndarray | None) -> None:
         self.n, self.d = X.shape
         missing = np.ones(self.n, dtype=bool) if y is None else is_missing(y)
-        classes, codes = _classes(y, missing)
+        classes: list[Any] = []
+        codes = np.full(self.n, -1)  # the place of each row's label among the classes
+        if y is not None and not missing.all():
+            present = y[~missing] if y.dtype.kind != "O" else y[~missing].astype(str)  # mixed types cannot be sorted
+            distinct, codes[~missing] = np.unique(present, return_inverse=True)
+            classes = distinct.tolist()
         self.k = len(classes)
         figures = _Figures(X, codes, self.k)
         good = np.flatnonzero(figures.finite)
@@ -59,7 +64,11 @@ class Survey:
         self.rank, self.rank_is_exact, self.condition = _rank(X, good)
         self.unlabelled = None if y is None else int(missing.sum())
         self.class_sizes = np.bincount(codes[codes >= 0], minlength=self.k)
-        self.spellings = _spellings(classes)
+        groups: dict[str, list[str]] = {}  # labels that differ only by case or blanks
+        for name in classes:
+            if isinstance(name, str):
+                groups.setdefault(" ".join(name.casefold().split()), []).append(name)
+        self.spellings = [group for group in groups.values() if len(group) > 1]
 
 
 class _Figures:
@@ -85,7 +94,12 @@ class _Figures:
             self._take(start, block if sp.issparse(X) else np.asarray(block).astype(np.float64))
 
     def _take(self, start: int, block: Any) -> None:
-        rows, columns = _not_finite(block)
+        if sp.issparse(block):
+            stored = block.tocoo()
+            wrong = ~np.isfinite(stored.data)
+            rows, columns = stored.row[wrong], stored.col[wrong]
+        else:
+            rows, columns = np.nonzero(~np.isfinite(block))
         self.bad_columns[columns] = True
         self.finite[start + rows] = False
         where = start + np.flatnonzero(self.finite[start : start + block.shape[0]])
@@ -109,16 +123,6 @@ class _Figures:
         """Columns with one value per class, and a different one in every class."""
         candidates = np.flatnonzero((self._class_low == self._class_high).all(axis=0))
         return sum(len(np.unique(self._class_low[:, column])) == self.k for column in candidates)
-
-
-def _not_finite(block: Any) -> tuple[np.ndarray, np.ndarray]:
-    """Rows and columns of the values that are NaN or infinite."""
-    if not sp.issparse(block):
-        rows, columns = np.nonzero(~np.isfinite(block))
-        return rows, columns
-    stored = block.tocoo()
-    wrong = ~np.isfinite(stored.data)
-    return stored.row[wrong], stored.col[wrong]
 
 
 def _range(block: Any) -> tuple[np.ndarray, np.ndarray]:
@@ -179,27 +183,6 @@ def _gram(X: Any, good: np.ndarray) -> np.ndarray:
     return G
 
 
-def _classes(y: np.ndarray | None, missing: np.ndarray) -> tuple[list[Any], np.ndarray]:
-    """The distinct labels, and the index of each row's label among them, -1 where it is missing."""
-    codes = np.full(len(missing), -1)
-    if y is None or missing.all():
-        return [], codes
-    present = y[~missing]
-    # A mix of types cannot be sorted, but text can.
-    classes, inverse = np.unique(present if present.dtype.kind != "O" else present.astype(str), return_inverse=True)
-    codes[~missing] = inverse
-    return classes.tolist(), codes
-
-
-def _spellings(classes: list[Any]) -> list[list[str]]:
-    """Groups of labels that differ only by case or blanks."""
-    groups: dict[str, list[str]] = {}
-    for name in classes:
-        if isinstance(name, str):
-            groups.setdefault(" ".join(name.casefold().split()), []).append(name)
-    return [group for group in groups.values() if len(group) > 1]
-
-
 @dataclass(frozen=True)
 class Line:
     """One line of docs/choosing.md: what someone has, what to use, and when not to."""
@@ -208,16 +191,6 @@ class Line:
     have: str
     use: str
     unless: str
-
-
-def lines_for(facts: Set[str]) -> list[Line]:
-    """The lines that any of the facts makes worth reading; facts are codes of findings and words of choosing.toml."""
-    stored = tomllib.loads(Path(__file__).with_name("choosing.toml").read_text("utf-8"))["line"]
-    return [
-        Line(number, line["have"], line["use"], line["not"])
-        for number, line in enumerate(stored, 1)
-        if facts & set(line["when"])
-    ]
 
 
 @dataclass(frozen=True)
@@ -294,9 +267,10 @@ def examine(X: Any, y: Any = None) -> Findings:
     severities, codes = get_args(Severity), list(_ADVICE)
     findings.sort(key=lambda finding: (severities.index(finding.severity), codes.index(finding.code)))
     k = None if labels is None else facts.k
-    words = {"no-labels" if labels is None else "labels"}
+    words = {"no-labels" if labels is None else "labels", *(finding.code for finding in findings)}
     words |= {"sparse"} if sp.issparse(X) else {"many-rows"} if X.size * 4 > MANY_BYTES else set()
-    lines = lines_for({*(finding.code for finding in findings), *words})
+    stored = enumerate(tomllib.loads(Path(__file__).with_name("choosing.toml").read_text("utf-8"))["line"], 1)
+    lines = [Line(n, line["have"], line["use"], line["not"]) for n, line in stored if words & set(line["when"])]
     return Findings(n, d, k, facts.rank, facts.rank_is_exact, facts.condition, findings, lines)
 
 

@@ -9,20 +9,11 @@ from typing import Any
 import numpy as np
 
 from likewise.errors import FileFormatError, LikewiseError, optional
+from likewise.rows import table as tables
 from likewise.rows.columns import Columns, kept_fields
 from likewise.rows.npy import explained
 from likewise.rows.sources import spooled
-from likewise.rows.table import (
-    ID_NAMES,
-    NAME_NAMES,
-    Table,
-    checked_ids,
-    checked_rows,
-    named_column,
-    sole_label,
-    tidy_labels,
-    without_built_in,
-)
+from likewise.rows.table import ID_NAMES, NAME_NAMES, Table, checked_rows, named_column
 
 _EMBEDDING_NAMES = ("embedding", "embeddings", "features", "vector", "x")
 _BUFFER = 1 << 20  # bytes of a column that are read at a time: without it a whole row group is
@@ -54,8 +45,7 @@ def _vectors(path: Path, column: str) -> Iterator[np.ndarray]:
             yield rows
 
 
-# ---------------------------------------------------------------------------------------------------------------------
-# Reading a file as a table
+# -- Reading a file as a table -----------------------------------------------------------------------------------------
 
 
 def read_parquet(
@@ -68,55 +58,51 @@ def read_parquet(
 ) -> Table:
     """Rows, labels, ids and names from a Parquet file; its other columns are read when they are asked for."""
     with explained(path, "Parquet"):
-        return _from_parquet(path, features, label_column, id_column, metadata, on_disk)
-
-
-def _from_parquet(
-    path: Path,
-    features: str | None,
-    label_column: str | None,
-    id_column: str | None,
-    metadata: Sequence[str],
-    on_disk: bool,
-) -> Table:
-    schema = parquet_schema(path)
-    columns = list(schema.names)
-    known = {
-        "label": named_column(path, columns, label_column),
-        "id": named_column(path, columns, id_column, ID_NAMES),
-        "path": named_column(path, columns, None, NAME_NAMES),
-    }
-    for column in metadata:
-        named_column(path, columns, column)
-    notes: list[str] = []
-    rows, is_list = _feature_columns(path, schema, features, {*known.values(), *metadata}, notes)
-    if known["label"] is None:
-        known["label"] = _only_text(path, schema, {*known.values(), *rows, *metadata})
-    wanted = [column for column in known.values() if column is not None]
-    X: np.ndarray
-    if on_disk and is_list:
-        X, frame = spooled(_vectors(path, rows[0]), str(path)), parquet_frame(path, wanted)
-    else:
-        frame = parquet_frame(path, [*rows, *wanted])
-        X = checked_rows(_embeddings(path, frame, rows[0]) if is_list else _numeric(frame, rows), str(path), notes)
-    y, ids, names = (None if name is None else frame[name].to_pylist() for name in known.values())
-    metadata_names = without_built_in([column for column in columns if column not in rows], known)
-    return Table(
-        X,
-        None if y is None else tidy_labels(y),
-        None if names is None else ["" if name is None else str(name) for name in names],
-        str(path),
-        notes,
-        None if ids is None else checked_ids(ids, known["id"] or "id", path),
-        partial(_parquet_columns, path, metadata_names) if kept_fields(_selected(schema, metadata_names))[0] else None,
-        known,
-    )
+        schema, notes = parquet_schema(path), list[str]()
+        columns = list(schema.names)
+        known = {
+            "label": named_column(path, columns, label_column),
+            "id": named_column(path, columns, id_column, ID_NAMES),
+            "path": named_column(path, columns, None, NAME_NAMES),
+        }
+        for column in metadata:
+            named_column(path, columns, column)
+        rows, is_list = _feature_columns(path, schema, features, {*known.values(), *metadata}, notes)
+        if known["label"] is None:
+            known["label"] = _only_text(path, schema, {*known.values(), *rows, *metadata})
+        wanted = [column for column in known.values() if column is not None]
+        X: np.ndarray
+        if on_disk and is_list:
+            X, frame = spooled(_vectors(path, rows[0]), str(path)), parquet_frame(path, wanted)
+        else:
+            frame = parquet_frame(path, [*rows, *wanted])
+            numbers = [] if is_list else [frame[column].to_numpy().astype(np.float64) for column in rows]
+            X = _embeddings(path, frame, rows[0]) if is_list else np.column_stack(numbers)
+            X = checked_rows(X, str(path), notes)
+        y, ids, names = (None if name is None else frame[name].to_pylist() for name in known.values())
+        rest = tables.without_built_in([column for column in columns if column not in rows], known)
+        return Table(
+            X,
+            None if y is None else tables.tidy_labels(y),
+            None if names is None else ["" if name is None else str(name) for name in names],
+            str(path),
+            notes,
+            None if ids is None else tables.checked_ids(ids, known["id"] or "id", path),
+            partial(_parquet_columns, path, rest) if kept_fields(_selected(schema, rest))[0] else None,
+            known,
+        )
 
 
 def _only_text(path: Path, schema: Any, taken: set[str | None]) -> str | None:
     """The label, where it is the only text column that is no title and no prose, and its values repeat."""
-    texts = [field.name for field in schema if field.name not in taken and _is_text(field.type)]
-    label = sole_label(texts)
+    import pyarrow.types as pt
+
+    texts, is_text = [], (pt.is_string, pt.is_large_string, pt.is_string_view)
+    for field in schema:
+        kind = field.type.value_type if pt.is_dictionary(field.type) else field.type
+        if field.name not in taken and any(check(kind) for check in is_text):
+            texts.append(field.name)
+    label = tables.sole_label(texts)
     if label is None:
         return None
     values = parquet_frame(path, [label])[label]
@@ -182,17 +168,6 @@ def _feature_columns(
     if left_out:
         notes.append(f"{path}: not used as features: {', '.join(left_out)}")
     return numeric, False
-
-
-def _numeric(frame: Any, columns: list[str]) -> np.ndarray:
-    return np.column_stack([frame[column].to_numpy().astype(np.float64) for column in columns])
-
-
-def _is_text(kind: Any) -> bool:
-    import pyarrow.types as pt
-
-    kind = kind.value_type if pt.is_dictionary(kind) else kind
-    return bool(pt.is_string(kind) or pt.is_large_string(kind) or pt.is_string_view(kind))
 
 
 def _embeddings(path: Path, frame: Any, column: str) -> np.ndarray:

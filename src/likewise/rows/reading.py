@@ -3,7 +3,7 @@
 import os
 import sys
 import zlib
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import TextIO
@@ -58,41 +58,42 @@ def read_table(
     ((2, 2), ['cat', 'dog'])
     """
     # A label column that belongs to the labels file is not looked for in the data.
-    table = _read(source, None if labels is not None else label_column, features, names, (id_column, metadata))
+    table = _read(
+        source, features, CsvOptions(None if labels is not None else label_column, id_column, metadata, names)
+    )
     if labels is None:
         return table
     return replace(table, y=read_labels(labels, label_column), known={**table.known, "label": str(labels)})
 
 
-def _read(
-    source: StrPath,
-    label_column: str | None,
-    features: str | None,
-    names: bool,
-    extra: tuple[str | None, Sequence[str]],
-) -> Table:
-    options = CsvOptions(None, *extra, keep=names)
+def _read(source: StrPath, features: str | None, options: CsvOptions) -> Table:
     if os.fspath(source) == "-":
-        return read_csv(standard_input(), "standard input", label_column, options=options)
+        return read_csv(standard_input(), "standard input", options=options)
     path = Path(source)
+    suffix = path.suffix.lower()
     if not path.exists():
         raise LikewiseError(f"{path} does not exist")
+    if path.is_dir() and not is_store(path):
+        return _read_folder(path)
     if path.is_dir():
-        return _read_store(path, names) if is_store(path) else _read_folder(path)
-    readers: dict[str, Callable[[], Table]] = {
-        ".npz": lambda: read_npz(path, features, label_column),
-        ".npy": lambda: read_npy(path),
-        ".csv": lambda: _read_text(path, label_column, None, options),
-        ".tsv": lambda: _read_text(path, label_column, "\t", options),
-        ".parquet": lambda: read_parquet(path, features, label_column, *extra),
-    }
-    if extra[0] is not None and path.suffix.lower() not in (".csv", ".tsv", ".parquet"):
+        store = FeatureStore.open(path) if options.keep else None
+        X, y = read_rows(path) if store is None else (store.features, store.labels)
+        names = None if store is None else list(map(str, store.paths))
+        return Table(X, None if y is None else tidy_labels(y), names, str(path))
+    if suffix in (".csv", ".tsv"):
+        with opened(path) as file:
+            return read_csv(file, str(path), "\t" if suffix == ".tsv" else None, options)
+    if suffix == ".parquet":
+        return read_parquet(path, features, options.label, options.id, options.metadata)
+    if options.id is not None:
         raise LikewiseError(f"{path} has no columns: an id column is one of a .csv, .tsv or .parquet file")
+    if suffix == ".npz":
+        return read_npz(path, features, options.label)
+    if suffix == ".npy":
+        return read_npy(path)
     if is_svmlight(path):
         return read_svmlight(path)
-    if path.suffix.lower() not in readers:
-        raise LikewiseError(f"{path} ends with {path.suffix or 'nothing'}: expected {_EXPECTED}")
-    return readers[path.suffix.lower()]()
+    raise LikewiseError(f"{path} ends with {path.suffix or 'nothing'}: expected {_EXPECTED}")
 
 
 def standard_input() -> TextIO:
@@ -100,11 +101,6 @@ def standard_input() -> TextIO:
     if sys.stdin is None or sys.stdin.closed:
         raise LikewiseError("standard input is closed: expected a table on it, or the name of a file instead of -")
     return sys.stdin
-
-
-def _read_text(path: Path, label_column: str | None, delimiter: str | None, options: CsvOptions) -> Table:
-    with opened(path) as file:
-        return read_csv(file, str(path), label_column, delimiter, options)
 
 
 def _read_folder(path: Path) -> Table:
@@ -115,15 +111,6 @@ def _read_folder(path: Path) -> Table:
     labels = next((path / name for name in _PAIR_LABELS if (path / name).is_file()), None)
     table = read_npy(array)
     return table if labels is None else replace(table, y=read_labels(labels))
-
-
-def _read_store(path: Path, names: bool) -> Table:
-    if names:
-        store = FeatureStore.open(path)
-        y, X, paths = store.labels, store.features, list(map(str, store.paths))
-        return Table(X, None if y is None else tidy_labels(y), paths, str(path))
-    X, y = read_rows(path)
-    return Table(X, None if y is None else tidy_labels(y), None, str(path))
 
 
 def read_labels(path: StrPath, column: str | None = None) -> np.ndarray:
@@ -138,41 +125,33 @@ def read_labels(path: StrPath, column: str | None = None) -> np.ndarray:
             raise LikewiseError(f"{path} has shape {y.shape}: expected one label per row")
         return tidy_labels(np.array(y))
     if suffix in (".csv", ".tsv"):
-        return tidy_labels(_from_csv(path, column))
+        return tidy_labels(_labels_of_csv(path, column))
     if suffix in (".txt", ""):
         with opened(path) as file:
             return tidy_labels([line.strip() for line in file])
     raise LikewiseError(f"the labels file {path} ends with {suffix}: expected .npy, .csv, .tsv or .txt")
 
 
-def _from_csv(path: Path, column: str | None) -> list[str]:
+def _labels_of_csv(path: Path, column: str | None) -> list[str]:
     with opened(path) as file:
         rows = [row for row in rows_of(file, str(path)) if row]
     if not rows:
         raise LikewiseError(f"the labels file {path} is empty")
-    place, header = _place(path, [cell.strip() for cell in rows[0]], column)
+    first = [cell.strip() for cell in rows[0]]
+    named = named_column(path, first, column)
+    if named is None and len(first) > 1:
+        raise LikewiseError(f"{path} has the columns {', '.join(first)}: name one with --label-column")
+    place, header = (0, 0) if named is None else (first.index(named), 1)
     short = next((i for i, row in enumerate(rows, start=1) if len(row) <= place), None)
     if short is not None:
         raise LikewiseError(f"row {short} of {path} has no cell {place + 1}, where its label should be")
     return [row[place].strip() for row in rows[header:]]
 
 
-def _place(path: Path, first: list[str], column: str | None) -> tuple[int, int]:
-    """The index of the label column, and 1 if the first row is a header."""
-    named = named_column(path, first, column)
-    if named is not None:
-        return first.index(named), 1
-    if len(first) == 1:
-        return 0, 0
-    raise LikewiseError(f"{path} has the columns {', '.join(first)}: name one with --label-column")
-
-
-SVMLIGHT = (".svm", ".svmlight", ".libsvm")
-
-
 def is_svmlight(path: Path) -> bool:
     """Whether a name ends as such files do, compressed or not."""
-    return Path(path.stem if path.suffix.lower() in (".gz", ".bz2") else path).suffix.lower() in SVMLIGHT
+    name = Path(path.stem if path.suffix.lower() in (".gz", ".bz2") else path)
+    return name.suffix.lower() in (".svm", ".svmlight", ".libsvm")
 
 
 def read_svmlight(path: Path) -> Table:

@@ -39,10 +39,22 @@ class Relevance:
     one_label_per_row = False
 
     def __init__(self, R: Any) -> None:
-        self.R = _checked(R)
+        if sp.issparse(R):
+            R = R.tocoo()
+            rows, columns, values = np.asarray(R.row, np.int64), np.asarray(R.col, np.int64), R.data
+        else:
+            R = np.asarray(R, dtype=np.float64)
+            if R.ndim != 2:
+                raise LikewiseError(
+                    f"relevance has shape {R.shape}: expected a matrix, one row per query, one column per item"
+                )
+            (rows, columns), values = np.indices(R.shape).reshape(2, -1), R.ravel()
+        self.R = assembled(rows, columns, values, R.shape)  # in float64; stored zeros are kept
         self._may_grow = False
         self.clicked = False  # whether only items that were shown could be relevant
-        self.summary = _counted_pairs(self.R)
+        relevant, judged = int((self.R.data > 0).sum()), int((np.diff(self.R.indptr) > 0).sum())
+        known = f"{plural(relevant, 'relevant pair')} of {plural(judged, 'query')}"
+        self.summary = f"{known}, {self.n_known - relevant:,} irrelevant"
 
     @property
     def shape(self) -> tuple[int, int]:
@@ -199,12 +211,6 @@ class Relevance:
         return relevance
 
 
-def _counted_pairs(R: sp.csr_array) -> str:
-    relevant = int((R.data > 0).sum())
-    judged = int((np.diff(R.indptr) > 0).sum())
-    return f"{plural(relevant, 'relevant pair')} of {plural(judged, 'query')}, {R.nnz - relevant:,} irrelevant"
-
-
 def _shape(
     rows: np.ndarray, columns: np.ndarray, query_ids: Any, item_ids: Any, shape: tuple[int, int] | None
 ) -> tuple[int, int]:
@@ -232,21 +238,6 @@ def _pairs(pairs: Any, what: str) -> np.ndarray:
     return array
 
 
-def _checked(R: Any) -> sp.csr_array:
-    """CSR in float64; stored zeros are kept."""
-    if not sp.issparse(R):
-        dense = np.asarray(R, dtype=np.float64)
-        if dense.ndim != 2:
-            raise LikewiseError(
-                f"relevance has shape {dense.shape}: expected a matrix, one row per query, one column per item"
-            )
-        rows, columns = np.indices(dense.shape).reshape(2, -1)
-        return assembled(rows, columns, dense.ravel(), dense.shape)
-    R = R.tocoo()
-    rows, columns = (np.asarray(places, dtype=np.int64) for places in (R.row, R.col))
-    return assembled(rows, columns, R.data, R.shape)
-
-
 _LISTED = 5  # ids or pairs named in a message
 
 
@@ -255,7 +246,10 @@ def places(ids: Any, known: Sequence[Any] | np.ndarray | None, what: str) -> np.
     ids = np.asarray(ids).ravel()
     if known is None:
         return _row_numbers(ids, what)
-    where = _positions(known, what)
+    where: dict[str, int] = {}
+    for place, key in enumerate(map(_key, np.asarray(known).ravel().tolist())):
+        if where.setdefault(key, place) != place:
+            raise LikewiseError(f"{what} id {key!r} names rows {where[key]} and {place}: expected one row per id")
     positions = [where.get(key) for key in map(_key, ids.tolist())]
     missing = [value for value, place in zip(ids.tolist(), positions, strict=True) if place is None]
     if missing:
@@ -264,14 +258,6 @@ def places(ids: Any, known: Sequence[Any] | np.ndarray | None, what: str) -> np.
             f"{len(distinct)} {what} ids of the relevance match no row: {_listed([repr(name) for name in distinct])}"
         )
     return np.array(positions, dtype=np.int64)
-
-
-def _positions(known: Any, what: str) -> dict[str, int]:
-    where: dict[str, int] = {}
-    for place, key in enumerate(map(_key, np.asarray(known).ravel().tolist())):
-        if where.setdefault(key, place) != place:
-            raise LikewiseError(f"{what} id {key!r} names rows {where[key]} and {place}: expected one row per id")
-    return where
 
 
 def _key(value: Any) -> str:
@@ -304,7 +290,9 @@ def assembled(
     last = np.concatenate([first[1:], [len(key)]]) - 1
     differs = values[first] != values[last]
     if differs.any() and conflicts == "error":
-        raise LikewiseError(_conflicts(key[first][differs], values[first][differs], values[last][differs], shape[1]))
+        twice = zip(key[first][differs], values[first][differs], values[last][differs], strict=True)
+        pairs = [f"({k // shape[1]}, {k % shape[1]}) is {b:g} and {a:g}" for k, a, b in twice]
+        raise LikewiseError(f"relevance has {plural(len(pairs), 'conflicting pair')}: {_listed(pairs, '; ')}")
     places = first[~differs]
     return sp.csr_array((values[places], (key[places] // shape[1], key[places] % shape[1])), shape=shape)
 
@@ -328,12 +316,6 @@ def _check_lengths(rows: np.ndarray, columns: np.ndarray, values: np.ndarray, sh
             f"relevance names the pair ({rows.max()}, {columns.max()}): "
             f"expected rows below {shape[0]} and items below {shape[1]}"
         )
-
-
-def _conflicts(key: np.ndarray, low: np.ndarray, high: np.ndarray, width: int) -> str:
-    pairs = [f"({k // width}, {k % width}) is {b:g} and {a:g}" for k, a, b in zip(key, low, high, strict=True)]
-    noun = "pair" if len(pairs) == 1 else "pairs"
-    return f"relevance has {len(pairs)} conflicting {noun}: {_listed(pairs, '; ')}"
 
 
 def _listed(texts: list[str], mark: str = ", ") -> str:

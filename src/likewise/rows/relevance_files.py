@@ -54,29 +54,30 @@ def read_relevance(
         if "anchor" in columns:
             parts = [_ids(_named(path, columns, (name,))) for name in ("anchor", "positive", "negative")]
             return Relevance.from_triplets(*parts, **ids)
-        if _found(columns, _LEFT) and _found(columns, _RIGHT):
+        if _named_as(columns, _LEFT) and _named_as(columns, _RIGHT):
             return _from_links(path, columns, item_ids, shape)
         queries, items = _ids(_named(path, columns, _QUERY)), _ids(_named(path, columns, _ITEM))
-        clicked = _found(columns, _CLICKED)
-        if clicked:
-            return Relevance.from_clicks(queries, items, **_log(path, columns, clicked), half_life=half_life, **ids)
+        if _named_as(columns, _CLICKED):
+            session, time = _named_as(columns, _SESSION), _named_as(columns, _TIME)
+            clicked, position, weight = (
+                _numbers(path, columns, _named_as(columns, names)) for names in (_CLICKED, _POSITION, _WEIGHT)
+            )
+            return Relevance.from_clicks(
+                queries,
+                items,
+                clicked,
+                position=position,
+                session=None if session is None else columns[session],
+                time=None if time is None else _days(path, columns, time),
+                weight=weight,
+                half_life=half_life,
+                **ids,
+            )
         if half_life is not None:
             raise LikewiseError(f"half_life={half_life!r} is for clicks: {path} has no column of clicks")
-        return Relevance.from_triples(queries, items, _numbers(path, columns, _found(columns, _GRADE)), **ids)
+        return Relevance.from_triples(queries, items, _numbers(path, columns, _named_as(columns, _GRADE)), **ids)
     except LikewiseError as error:
         raise error if str(path) in str(error) else LikewiseError(f"{path}: {error}") from error
-
-
-def _log(path: Path, columns: Columns, clicked: str) -> dict[str, Any]:
-    """The columns of a log of clicks that are there."""
-    session, time = _found(columns, _SESSION), _found(columns, _TIME)
-    return {
-        "clicked": _numbers(path, columns, clicked),
-        "position": _numbers(path, columns, _found(columns, _POSITION)),
-        "session": None if session is None else columns[session],
-        "time": None if time is None else _days(path, columns, time),
-        "weight": _numbers(path, columns, _found(columns, _WEIGHT)),
-    }
 
 
 def _days(path: Path, columns: Columns, name: str) -> np.ndarray:
@@ -97,17 +98,13 @@ def _days(path: Path, columns: Columns, name: str) -> np.ndarray:
 
 def _from_links(path: Path, columns: Columns, ids: Any, shape: tuple[int, int] | None) -> Relevance:
     left, right = _ids(_named(path, columns, _LEFT)), _ids(_named(path, columns, _RIGHT))
-    link = _found(columns, _LINK)
-    links = np.ones(len(left)) if link is None else np.array([_link(path, cell) for cell in columns[link]])
-    both = np.stack([left, right], axis=1)
+    link = _named_as(columns, _LINK)
+    cells = ["must"] * len(left) if link is None else columns[link]
+    odd = next((cell for cell in cells if cell.strip().lower() not in _LINKS), None)
+    if odd is not None:
+        raise LikewiseError(f"{path} has the link {odd!r}: expected must or cannot, or 1 or 0")
+    links, both = np.array([_LINKS[cell.strip().lower()] for cell in cells]), np.stack([left, right], axis=1)
     return Relevance.from_pairs(both[links > 0], both[links == 0], ids=ids, n=None if shape is None else shape[0])
-
-
-def _link(path: Path, cell: str) -> float:
-    name = cell.strip().lower()
-    if name not in _LINKS:
-        raise LikewiseError(f"{path} has the link {cell!r}: expected must or cannot, or 1 or 0")
-    return _LINKS[name]
 
 
 def _columns(path: Path) -> Columns:
@@ -116,7 +113,12 @@ def _columns(path: Path) -> Columns:
         raise LikewiseError(f"the relevance file {path} does not exist")
     suffix = path.suffix.lower()
     if suffix == ".parquet":
-        return _parquet_columns(path)
+        frame = parquet_frame(path)
+        if not frame.num_rows:
+            raise LikewiseError(f"the relevance file {path} is empty: expected one pair per row")
+        with explained(path, "Parquet"):
+            values = {name.lower(): frame[name].to_pylist() for name in frame.column_names}
+        return {name: [str(int(v)) if isinstance(v, bool) else str(v) for v in cells] for name, cells in values.items()}
     if suffix not in (".csv", ".tsv", ".txt"):
         raise LikewiseError(f"the relevance file {path} ends with {suffix}: expected .csv, .tsv or .parquet")
     with opened(path) as file:
@@ -132,21 +134,12 @@ def _columns(path: Path) -> Columns:
     }
 
 
-def _parquet_columns(path: Path) -> Columns:
-    frame = parquet_frame(path)
-    if not frame.num_rows:
-        raise LikewiseError(f"the relevance file {path} is empty: expected one pair per row")
-    with explained(path, "Parquet"):
-        cells = {name.lower(): frame[name].to_pylist() for name in frame.column_names}
-    return {name: [str(int(v)) if isinstance(v, bool) else str(v) for v in values] for name, values in cells.items()}
-
-
-def _found(columns: Columns, names: Sequence[str]) -> str | None:
+def _named_as(columns: Columns, names: Sequence[str]) -> str | None:
     return next((name for name in names if name in columns), None)
 
 
 def _named(path: Path, columns: Columns, names: Sequence[str]) -> list[str]:
-    name = _found(columns, names)
+    name = _named_as(columns, names)
     if name is None:
         raise LikewiseError(f"{path} has the columns {', '.join(columns)}: expected {_EXPECTED}")
     return columns[name]

@@ -112,10 +112,13 @@ class NpyFile:
 
     def _read(self, part: slice, buffer: np.ndarray) -> np.ndarray:
         rows, first = buffer[: part.stop - part.start], self.offset + part.start * self._row_bytes
+        view, done = rows.reshape(-1).view(np.uint8), 0
         with self._lock:
-            got = read_exactly(self._file, first, rows)
-        if got < rows.nbytes:
-            raise self._truncated(first + got)
+            self._file.seek(first)
+            while n := self._file.readinto(view[done:]):
+                done += n
+        if done < rows.nbytes:
+            raise self._truncated(first + done)
         return rows
 
     def _truncated(self, byte: int) -> FileFormatError:
@@ -182,18 +185,6 @@ def read_ahead(jobs: Iterator[Callable[[], Any]]) -> Iterator[Any]:
             result = waiting.pop().result()
             waiting = [pool.submit(job) for job in islice(jobs, 1)]
             yield result
-
-
-def read_exactly(file: Any, offset: int, rows: np.ndarray) -> int:
-    """Fill `rows` from a file at `offset`; returns the bytes read, which are fewer where the file ends."""
-    view, done = rows.reshape(-1).view(np.uint8), 0
-    file.seek(offset)
-    while done < len(view):
-        got = file.readinto(view[done:])
-        if not got:
-            break
-        done += got
-    return done
 
 
 def working_dtype(dtype: np.dtype) -> np.dtype:

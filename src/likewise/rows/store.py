@@ -17,6 +17,7 @@ from array import array
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from importlib import import_module
+from itertools import zip_longest
 from pathlib import Path
 from typing import Any, NamedTuple, Self
 
@@ -74,8 +75,6 @@ class FeatureStore:
     items : list of `Item`, one per row
     labels : array of str, "" where an item has none; None if no item has one
     paths : list of str, relative to `root`
-    hashes : list of str, "" where an item has none; None if no item has one
-    taken : list of str, when each picture was taken, "" where unknown; None if no date is known
     meta : what `meta.json` holds: the extractor, its parameters and checksum, counts
     version : the folder that the files were read from; it is removed when the store is replaced
     """
@@ -122,7 +121,13 @@ class FeatureStore:
                 f"features has shape {features.shape} and type {features.dtype}; expected rows of numbers"
             )
         features = np.ascontiguousarray(features, dtype=np.float16 if features.dtype == np.float16 else np.float32)
-        items = _make_items(len(features), labels, paths)
+        n = len(features)
+        names = [str(i) for i in range(n)] if paths is None else [os.fspath(p) for p in paths]
+        texts = [""] * n if labels is None else ["" if label is None else str(label) for label in labels]
+        for name, values in (("labels", texts), ("paths", names)):
+            if len(values) != n:
+                raise LikewiseError(f"{name} has {len(values)} entries; expected {n}, one per row of features")
+        items = [Item(*pair) for pair in zip(names, texts, strict=True)]
         facts = {"root": None, **(meta or {}), **describe(items, features.shape[1], features.dtype)}
         check_free(path)
         with locked(path):
@@ -152,18 +157,6 @@ class FeatureStore:
     @property
     def paths(self) -> list[str]:
         return [item.path for item in self.items]
-
-    @property
-    def hashes(self) -> list[str] | None:
-        """Content hashes of the files ("" where unknown), or None if no item has one."""
-        hashes = [item.hash for item in self.items]
-        return hashes if any(hashes) else None
-
-    @property
-    def taken(self) -> list[str] | None:
-        """When each picture was taken, YYYY-MM-DDTHH:MM:SS ("" where unknown), or None if no date is known."""
-        dates = [item.taken for item in self.items]
-        return dates if any(dates) else None
 
     @property
     def root(self) -> Path | None:
@@ -197,8 +190,7 @@ def is_store(path: Path) -> bool:
     return (path / STORE.pointer).is_file()
 
 
-# ---------------------------------------------------------------------------------------------------------------------
-# Checksums
+# -- Checksums ---------------------------------------------------------------------------------------------------------
 
 
 def write_checksums(version: Path) -> None:
@@ -218,11 +210,7 @@ def problem_of_features(folder: Path) -> str | None:
     """What is damaged in a feature store; None if nothing is."""
     try:
         store = FeatureStore.open(folder)
-        sums = json.loads((store.version / CHECKSUMS).read_bytes())["files"]
-        damaged = [
-            name for name, expected in sums.items() if name != FEATURES and _sums(store.version / name) != expected
-        ]
-        rows = _damaged_rows(store)
+        damaged, rows = _damage(store)
     except (OSError, ValueError, KeyError, TypeError, AttributeError) as error:  # a LikewiseError is a ValueError
         return str(error) if isinstance(error, LikewiseError) else f"{folder} is damaged: {error}"
     if damaged:
@@ -234,27 +222,24 @@ def problem_of_features(folder: Path) -> str | None:
     return None
 
 
-def _damaged_rows(store: FeatureStore) -> np.ndarray:
-    """The rows with a byte in a block whose checksum does not match."""
-    expected = json.loads((store.version / CHECKSUMS).read_bytes())["files"][FEATURES]
-    now = _sums(store.version / FEATURES)
-    blocks = [
-        number
-        for number in range(max(len(now), len(expected)))
-        if now[number : number + 1] != expected[number : number + 1]
-    ]
-    width = store.features.strides[0]
-    start = (store.version / FEATURES).stat().st_size - len(store) * width
-    bounds = [
-        ((number * _BLOCK - start) // width, ((number + 1) * _BLOCK - start - 1) // width + 1) for number in blocks
-    ]
-    return np.unique(np.concatenate([np.arange(max(0, a), min(b, len(store))) for a, b in bounds] or [np.arange(0)]))
+def _damage(store: FeatureStore) -> tuple[list[str], np.ndarray]:
+    """The files whose checksums do not match, and the rows with a byte in such a block of `features.npy`."""
+    sums = json.loads((store.version / CHECKSUMS).read_bytes())["files"]
+    damaged = [name for name, expected in sums.items() if name != FEATURES and _sums(store.version / name) != expected]
+    n, width = len(store), store.features.strides[0]
+    start = (store.version / FEATURES).stat().st_size - n * width
+    rows = [np.arange(0)]
+    for number, (now, expected) in enumerate(zip_longest(_sums(store.version / FEATURES), sums[FEATURES])):
+        if now != expected:
+            first, last = (number * _BLOCK - start) // width, ((number + 1) * _BLOCK - start - 1) // width
+            rows.append(np.arange(max(0, first), min(last + 1, n)))
+    return damaged, np.unique(np.concatenate(rows))
 
 
 def repair_features(folder: Path) -> str:
     """Mark damaged rows, so that the next extraction computes them again; other damage raises."""
     store = FeatureStore.open(folder)
-    rows = _damaged_rows(store)
+    _, rows = _damage(store)
     if not len(rows) or store.root is None:
         raise LikewiseError(f"{problem_of_features(folder)}; there is no picture to compute its rows from")
     items = list(store.items)
@@ -295,13 +280,13 @@ def escape(name: str) -> str:
 
 def printable(name: str) -> str:
     r"""A name as text that every file, terminal and browser takes: bytes that are not UTF-8 become \xNN."""
-    return re.sub("[\ud800-\udfff]", _escape_surrogate, name)
 
+    def escaped(match: re.Match[str]) -> str:
+        code = ord(match.group())
+        # surrogateescape maps the byte NN to U+DCNN; any other lone surrogate is not a byte and keeps its own number
+        return f"\\x{code - 0xDC00:02x}" if 0xDC80 <= code <= 0xDCFF else f"\\u{code:04x}"
 
-def _escape_surrogate(match: re.Match[str]) -> str:
-    code = ord(match.group())
-    # surrogateescape maps the byte NN to U+DCNN; any other lone surrogate is not a byte and keeps its own number
-    return f"\\x{code - 0xDC00:02x}" if 0xDC80 <= code <= 0xDCFF else f"\\u{code:04x}"
+    return re.sub("[\ud800-\udfff]", escaped, name)
 
 
 _ESCAPES = re.compile(r"\\(?:([\\nr])|x([0-9a-f]{2})|u(d[89a-f][0-9a-f]{2}))")
@@ -309,14 +294,14 @@ _ESCAPES = re.compile(r"\\(?:([\\nr])|x([0-9a-f]{2})|u(d[89a-f][0-9a-f]{2}))")
 
 def unescape(text: str) -> str:
     """The name that `escape` was given."""
-    return _ESCAPES.sub(_unescape_one, text)
 
+    def character(match: re.Match[str]) -> str:
+        letter, byte, surrogate = match.groups()
+        if letter:
+            return {"\\": "\\", "n": "\n", "r": "\r"}[letter]
+        return chr(0xDC00 + int(byte, 16)) if byte else chr(int(surrogate, 16))
 
-def _unescape_one(match: re.Match[str]) -> str:
-    letter, byte, surrogate = match.groups()
-    if letter:
-        return {"\\": "\\", "n": "\n", "r": "\r"}[letter]
-    return chr(0xDC00 + int(byte, 16)) if byte else chr(int(surrogate, 16))
+    return _ESCAPES.sub(character, text)
 
 
 def items_to_csv(items: Iterable[Item]) -> bytes:
@@ -347,17 +332,6 @@ def _iterate_items(path: Path) -> Iterator[Item]:
         raise FileFormatError(f"{path} cannot be read as items: {error}") from error
 
 
-def read_labels(path: Path) -> np.ndarray | None:
-    """The labels of an `items.csv` ("" where there is none, None if there is not one), without its other columns."""
-    numbers: dict[str, int] = {}
-    codes = array("l")
-    for item in _iterate_items(path):
-        codes.append(numbers.setdefault(item.label, len(numbers)))
-    if set(numbers) <= {""}:
-        return None
-    return np.array(list(numbers))[np.frombuffer(codes, dtype=f"i{codes.itemsize}")]
-
-
 def describe(items: Sequence[Item], n_features: int, dtype: Any) -> dict[str, Any]:
     """The counts of a store."""
     labels = {item.label for item in items} - {""}
@@ -372,7 +346,16 @@ def describe(items: Sequence[Item], n_features: int, dtype: Any) -> dict[str, An
 
 def read_rows(path: Path) -> tuple[np.ndarray, np.ndarray | None]:
     """The features of a store, memory-mapped, and its labels, without its other columns."""
-    return STORE.read(path, lambda version: (read_features(version / FEATURES), read_labels(version / ITEMS)))
+
+    def read(version: Path) -> tuple[np.ndarray, np.ndarray | None]:
+        features, numbers, codes = read_features(version / FEATURES), dict[str, int](), array("l")
+        for item in _iterate_items(version / ITEMS):
+            codes.append(numbers.setdefault(item.label, len(numbers)))
+        if set(numbers) <= {""}:
+            return features, None
+        return features, np.array(list(numbers))[np.frombuffer(codes, dtype=f"i{codes.itemsize}")]
+
+    return STORE.read(path, read)
 
 
 def read_features(path: Path) -> np.ndarray:
@@ -384,12 +367,3 @@ def read_features(path: Path) -> np.ndarray:
     if features.ndim != 2 or features.dtype not in (np.float32, np.float16):
         raise FileFormatError(f"{path} has shape {features.shape} and type {features.dtype}; expected rows of floats")
     return features
-
-
-def _make_items(n: int, labels: Any, paths: Any) -> list[Item]:
-    names = [str(i) for i in range(n)] if paths is None else [os.fspath(p) for p in paths]
-    texts = [""] * n if labels is None else ["" if label is None else str(label) for label in labels]
-    for name, values in (("labels", texts), ("paths", names)):
-        if len(values) != n:
-            raise LikewiseError(f"{name} has {len(values)} entries; expected {n}, one per row of features")
-    return [Item(*pair) for pair in zip(names, texts, strict=True)]

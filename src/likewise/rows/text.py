@@ -3,9 +3,10 @@
 import csv
 import re
 from array import array
+from collections import deque
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from importlib.util import find_spec
 from itertools import chain, islice
 from pathlib import Path
@@ -14,19 +15,9 @@ from typing import TextIO
 import numpy as np
 
 from likewise.errors import FileFormatError, LikewiseError
+from likewise.rows import table as tables
 from likewise.rows.columns import MISSING, SPELLED, Columns, chunks
-from likewise.rows.table import (
-    ID_NAMES,
-    LABEL_NAMES,
-    NAME_NAMES,
-    Table,
-    checked_ids,
-    named_column,
-    shortened,
-    sole_label,
-    tidy_labels,
-    without_built_in,
-)
+from likewise.rows.table import ID_NAMES, LABEL_NAMES, NAME_NAMES, Table, named_column, tidy_labels
 
 _SNIFFED = 100  # rows examined to tell numbers from text; text in a later one is an error
 
@@ -76,18 +67,13 @@ class CsvOptions:
 
 
 def read_csv(
-    file: Iterable[str],
-    source: str,
-    label_column: str | None = None,
-    delimiter: str | None = None,
-    options: CsvOptions | None = None,
+    file: Iterable[str], source: str, delimiter: str | None = None, options: CsvOptions = CsvOptions()
 ) -> Table:
-    options = replace(options or CsvOptions(), label=label_column)
     rows = (row for row in rows_of(file, source, delimiter) if any(cell.strip() for cell in row))
     head = list(islice(rows, _SNIFFED + 1))
     if not head:
         raise LikewiseError(f"{source} is empty: expected rows of numbers")
-    has_header = _has_header(head, label_column)
+    has_header = _has_header(head, options.label)
     columns = [cell.strip() for cell in head[0]] if has_header else [str(i + 1) for i in range(len(head[0]))]
     if len(head) == has_header:
         raise LikewiseError(f"{source} has a header and no rows")
@@ -119,13 +105,13 @@ def _layout(source: str, columns: list[str], sample: list[list[str]], options: C
     text = [columns[i] for i, is_one in zip(rest, numeric, strict=True) if not is_one]
     if known["label"] is None:
         words = [column for column in text if not _is_typed(sample, columns.index(column))]
-        known["label"] = sole_label(words) if has_header else words[0] if len(words) == 1 else None
+        known["label"] = tables.sole_label(words) if has_header else words[0] if len(words) == 1 else None
         text = [column for column in text if column != known["label"]]
     if not features:
         raise LikewiseError(f"{source} has no numeric column: its columns are {', '.join(columns)}")
     used, places = set(features), {column: i for i, column in reversed(list(enumerate(columns)))}
     unused = dict.fromkeys(column for i, column in enumerate(columns) if i not in used)
-    metadata = [places[column] for column in without_built_in(list(unused), known)]
+    metadata = [places[column] for column in tables.without_built_in(list(unused), known)]
     named = (known[role] for role in ("label", "path", "id"))
     label, name, id_ = (None if column is None else places[column] for column in named)
     return _Layout(columns, features, label, name, id_, text, metadata if has_header else [])
@@ -149,12 +135,17 @@ def _collect(source: str, layout: _Layout, rows: Iterable[list[str]], first_line
             ids.append("" if layout.id is None else row[layout.id].strip())
             yield [row[i] for i in layout.metadata]
 
-    metadata = _metadata(metadata_cells(), [layout.columns[i] for i in layout.metadata], keep)
+    cells, metadata = metadata_cells(), None
+    if keep and layout.metadata and find_spec("pyarrow") is not None:
+        kept_names = [layout.columns[i] for i in layout.metadata]
+        metadata = Columns.of_text(dict(zip(kept_names, chunks(cells, len(kept_names)), strict=True)))
+    else:
+        deque(cells, maxlen=0)
     X = np.frombuffer(numbers, dtype=np.float64).reshape(len(labels), len(layout.features))
     y = None if layout.label is None else tidy_labels(labels)
     left_out = [*([] if layout.name is None else [layout.columns[layout.name]]), *layout.ignored]
     unused = [column for column in left_out if column]
-    notes = [f"{source}: not used as features: {shortened(unused)}"] if unused else []
+    notes = [f"{source}: not used as features: {tables.shortened(unused)}"] if unused else []
     if keep and layout.metadata and metadata is None:
         notes.append(f"{source}: only the extra 'parquet' keeps them with an index: pip install 'likewise[parquet]'")
     roles = {"label": layout.label, "id": layout.id, "path": layout.name}
@@ -170,20 +161,11 @@ def _collect(source: str, layout: _Layout, rows: Iterable[list[str]], first_line
     )
 
 
-def _metadata(cells: Iterator[list[str]], names: list[str], keep: bool) -> Columns | None:
-    """The columns of these cells; None if none are kept, or Arrow is not installed."""
-    if keep and names and find_spec("pyarrow") is not None:
-        return Columns.of_text(dict(zip(names, chunks(cells, len(names)), strict=True)))
-    for _ in cells:
-        pass
-    return None
-
-
 def _ids(cells: list[str], column: str, source: str) -> list[str | int]:
     """Whole numbers where all ids are, text otherwise."""
     return [
         value.item() if isinstance(value, np.generic) else value
-        for value in tidy_labels(checked_ids(cells, column, source))
+        for value in tidy_labels(tables.checked_ids(cells, column, source))
     ]
 
 
