@@ -117,9 +117,8 @@ def test_batches_are_read_back(work: Path) -> None:
     journal = _journal(work)
     np.testing.assert_array_equal(journal.rows(), ROWS)
     assert [read for batch in journal.batches for read in batch.done] == FILES[:5]
-    assert list(journal.kept()) == FILES[5:6]
-    assert list(journal.skipped()) == [BAD]
-    assert list(journal.finished()) == [read.file for read in (*FILES[:5], FILES[6])]
+    assert [read for batch in journal.batches for read in batch.kept] == FILES[5:6]
+    assert [entry for batch in journal.batches for entry in batch.skipped] == [BAD]
     assert [batch.start for batch in journal.batches] == [0, 3]
 
 

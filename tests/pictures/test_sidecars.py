@@ -17,7 +17,6 @@ from tests.hostile.faults import DEAD, SENTENCE, SUCCESS, with_fault
 from tests.processes import FORKED
 
 from likewise.errors import LikewiseError
-from likewise.pictures.keywords import read_sidecar
 from likewise.pictures.sidecars import Applied, Entry, UndoList, apply_keyword, undo_keyword
 from likewise.pictures.xmp import EMPTY, Xmp
 from likewise.utils.journal import Journal
@@ -45,6 +44,10 @@ def state(photos: list[Path]) -> dict[str, bytes]:
 
 def sidecar(photo: Path) -> Path:
     return photo.with_name(f"{photo.name}.xmp")
+
+
+def read_sidecar(path: Path) -> Xmp:
+    return Xmp(path.read_bytes())
 
 
 def subjects(photo: Path) -> list[str]:

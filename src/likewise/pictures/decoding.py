@@ -8,10 +8,10 @@ import signal
 import sys
 import tempfile
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from concurrent.futures import CancelledError, Future, wait
 from concurrent.futures.process import BrokenProcessPool
-from contextlib import contextmanager, suppress
+from contextlib import nullcontext, suppress
 from ctypes import CDLL
 from dataclasses import dataclass
 from functools import cache
@@ -217,8 +217,7 @@ def _end(pool: ProcessPool | None) -> None:
         pool.join()
 
 
-# ---------------------------------------------------------------------------------------------------------------------
-# In the worker processes
+# -- In the worker processes -------------------------------------------------------------------------------------------
 
 
 def _prepare(n_bytes: int) -> None:
@@ -267,12 +266,22 @@ def _answer(
     data = source if isinstance(source, bytes) else read_file(source)
     if not data:
         raise ImageError("the file is empty", "empty")
-    with _one_at_a_time(data, max_pixels, lock):
+    with FileLock(lock) if _is_large(data, max_pixels) else nullcontext():  # one large picture in all processes
         try:
             return decode(data, max_pixels, *options)
         except Exception as error:  # its frames hold the pixels, and the pool keeps the last error of a process
             error.__context__ = None
             raise error.with_traceback(None) from None
+
+
+def _is_large(data: bytes, max_pixels: int) -> bool:
+    try:
+        with open_image(data, max_pixels) as image:
+            return bool(image.width * image.height > _LARGE)
+    except MemoryError:
+        raise
+    except Exception:  # decoding will say what is wrong with it
+        return False
 
 
 def _pixels(data: bytes, max_pixels: int, at_least: int | None, reduced: bool) -> Decoded:
@@ -285,23 +294,3 @@ def _pixels(data: bytes, max_pixels: int, at_least: int | None, reduced: bool) -
 def _thumbnail(data: bytes, max_pixels: int, longest: int) -> Decoded:
     pixels, size = load_reduced(data, longest, max_pixels)
     return Decoded(encode_jpeg(pixels, longest), size)
-
-
-@contextmanager
-def _one_at_a_time(data: bytes, max_pixels: int, lock: str) -> Iterator[None]:
-    """With a large picture, wait until no other process decodes one; the lock ends with the process."""
-    if not _is_large(data, max_pixels):
-        yield
-        return
-    with FileLock(lock):
-        yield
-
-
-def _is_large(data: bytes, max_pixels: int) -> bool:
-    try:
-        with open_image(data, max_pixels) as image:
-            return bool(image.width * image.height > _LARGE)
-    except MemoryError:
-        raise
-    except Exception:  # decoding will say what is wrong with it
-        return False

@@ -5,7 +5,7 @@ import os
 import pickle  # its unpickler builds tensors and refuses every other name  # nosec B403
 from collections import OrderedDict
 from pathlib import Path
-from typing import Any, BinaryIO, ClassVar, NamedTuple
+from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
 
@@ -158,9 +158,9 @@ class _Graph:
         return model
 
 
-# ---------------------------------------------------------------------------------------------------------------------
-# The weights, read from a legacy `.pth` file without PyTorch and without executing anything in it: five pickles (magic
-# number, protocol, system, the dictionary of tensors, the storage keys), then storages, each a count and raw numbers
+# -- The weights, read from a legacy `.pth` file without PyTorch and without executing anything in it ------------------
+# Five pickles (magic number, protocol, system, the dictionary of tensors, the storage keys), then storages, each a
+# count and raw numbers.
 
 
 class _Tensor(NamedTuple):
@@ -195,20 +195,18 @@ def read_legacy_pth(path: str | os.PathLike[str]) -> dict[str, np.ndarray]:
             _Restricted(file).load(), _Restricted(file).load()  # protocol version, system
             tensors = _Restricted(file).load()
             dtypes = {t.storage[2]: np.dtype(_STORAGES[t.storage[1]]) for t in tensors.values()}
-            storages = {key: _read_storage(file, dtypes[key]) for key in _Restricted(file).load()}
-            return {name: _view(storages[t.storage[2]], *t[1:]) for name, t in tensors.items()}
+            storages = {}
+            for key in _Restricted(file).load():
+                count = int.from_bytes(file.read(8), "little")
+                storages[key] = np.frombuffer(file.read(count * dtypes[key].itemsize), dtypes[key])
+            arrays = {}
+            for name, tensor in tensors.items():  # NumPy refuses elements outside of the storage
+                values = storages[tensor.storage[2]]
+                place, strides = tensor.offset * values.itemsize, [step * values.itemsize for step in tensor.stride]
+                view = np.ndarray(tensor.shape, values.dtype, values, place, strides)
+                arrays[name] = np.ascontiguousarray(view)
+            return arrays
     except OSError as error:
         raise FileFormatError(f"cannot read {path}: {error.strerror or error}") from error
     except Exception as error:  # a damaged pickle raises almost anything
         raise FileFormatError(f"{path} is not a legacy PyTorch file of weights: {error}") from error
-
-
-def _read_storage(file: BinaryIO, dtype: np.dtype[Any]) -> np.ndarray:
-    count = int.from_bytes(file.read(8), "little")
-    return np.frombuffer(file.read(count * dtype.itemsize), dtype)
-
-
-def _view(storage: np.ndarray, offset: int, shape: tuple[int, ...], stride: tuple[int, ...]) -> np.ndarray:
-    """The elements of a tensor, contiguous; NumPy refuses those outside of the storage."""
-    strides = [step * storage.itemsize for step in stride]
-    return np.ascontiguousarray(np.ndarray(shape, storage.dtype, storage, offset * storage.itemsize, strides))

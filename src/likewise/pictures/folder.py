@@ -50,12 +50,11 @@ def find_images(folder: StrPath, ignore: Collection[StrPath] = ()) -> tuple[list
     """
     walk = _FolderWalk(Path(folder), ignore)
     walk.run()
-    return sorted(walk.images, key=_by_bytes), sorted(walk.skipped, key=_by_bytes)
 
+    def by_bytes(entry: ImageFile | Skipped) -> bytes:  # which does not depend on the locale
+        return os.fsencode(entry.path)
 
-def _by_bytes(entry: ImageFile | Skipped) -> bytes:
-    """Byte order, which does not depend on the locale."""
-    return os.fsencode(entry.path)
+    return sorted(walk.images, key=by_bytes), sorted(walk.skipped, key=by_bytes)
 
 
 _TICK_NS = 20_000_000  # more than a step of the clock of files, which is 10 ms at most
@@ -161,27 +160,20 @@ def label_folders(paths: Sequence[str]) -> LabelFolders:
     depth = _wrapping_depth(parts)
     around = parts[0][depth - 1] if depth else ""
     counts = dict(sorted(Counter(label for label in labels_from_folders(paths) if label).items()))
-    return LabelFolders(counts, _look_like_labels(counts, len(paths), around), _count_sentence(counts))
-
-
-def _look_like_labels(counts: dict[str, int], n_pictures: int, around: str) -> bool:
-    n = len(counts)
-    return (
-        n >= 2
-        and sum(counts.values()) >= 0.8 * n_pictures
-        and sum(not names_a_class(name, around) for name in counts) <= 0.2 * n
-        and sum(count >= 3 for count in counts.values()) > n / 2  # two is the minimum to learn anything
-        and n <= n_pictures / 2
-    )
-
-
-def _count_sentence(counts: dict[str, int]) -> str:
     if not counts:
-        return "no folders"
-    least, most = min(counts.values()), max(counts.values())
-    span = f"{least:,} to {most:,}" if least < most else f"{most:,}"
-    each = " each" if len(counts) > 1 else ""
-    return f"{len(counts):,} folder{'s' * bool(each)} with {span} picture{'s' * (most > 1)}{each}"
+        return LabelFolders(counts, False, "no folders")
+    n, sizes = len(counts), list(counts.values())
+    look_like_labels = (
+        n >= 2
+        and sum(sizes) >= 0.8 * len(paths)
+        and sum(not names_a_class(name, around) for name in counts) <= 0.2 * n
+        and sum(size >= 3 for size in sizes) > n / 2  # two is the minimum to learn anything
+        and n <= len(paths) / 2
+    )
+    span = f"{min(sizes):,} to {max(sizes):,}" if min(sizes) < max(sizes) else f"{max(sizes):,}"
+    each = " each" if n > 1 else ""
+    sentence = f"{n:,} folder{'s' * bool(each)} with {span} picture{'s' * (max(sizes) > 1)}{each}"
+    return LabelFolders(counts, look_like_labels, sentence)
 
 
 def labels_from_file(file: StrPath, folder: StrPath, paths: Iterable[str]) -> tuple[dict[str, str], list[Skipped]]:
@@ -264,8 +256,7 @@ def _read_text(file: Path) -> str:
         raise LikewiseError(f"cannot read {file}: {error.strerror or error}") from error
 
 
-# ---------------------------------------------------------------------------------------------------------------------
-# Which names of folders describe what a picture shows, and which only when, by what or where it was stored
+# -- Which names of folders describe what a picture shows, and which only when, by what or where it was stored ---------
 
 # In English, German, French, Spanish, Italian, Portuguese and Dutch; without accents, since names are compared so.
 _MONTHS = (

@@ -6,7 +6,7 @@ import re
 import stat
 import struct
 import warnings
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable
 from contextlib import suppress
 from functools import cache
 from importlib import import_module
@@ -67,23 +67,23 @@ class ImageError(LikewiseError):
     `kind` is the reason in a word or two, to count by.
     """
 
-    def __init__(self, message: str, kind: str = "unusable") -> None:
+    kind = "unusable"
+
+    def __init__(self, message: str, kind: str | None = None) -> None:
         super().__init__(message)
-        self.kind = kind
+        self.kind = kind or self.kind
 
 
 class ImageTooLargeError(ImageError):
     """A picture with more pixels than allowed."""
 
-    def __init__(self, message: str) -> None:
-        super().__init__(message, "above the limit of pixels")
+    kind = "above the limit of pixels"
 
 
 class ImageTooCostlyError(ImageError):
     """A picture that takes far more memory or time to decode than its file lets expect."""
 
-    def __init__(self, message: str) -> None:
-        super().__init__(message, "too costly to decode")
+    kind = "too costly to decode"
 
 
 def load_image(source: Any, at_least: int | None = None, max_pixels: int = MAX_PIXELS) -> np.ndarray:
@@ -99,7 +99,13 @@ def load_image(source: Any, at_least: int | None = None, max_pixels: int = MAX_P
     data = source if isinstance(source, bytes | bytearray | memoryview) else read_file(source)
     if len(data) == 0:
         raise ImageError("the file is empty", "empty")
-    return _decode(bytes(data), at_least, max_pixels)
+
+    def drafted(image: Any) -> np.ndarray:
+        if at_least is not None:
+            image.draft("RGB", (at_least, at_least))
+        return _to_rgb(image)
+
+    return _guarded(bytes(data), max_pixels, drafted)
 
 
 def looks_like_image(path: str | os.PathLike[str]) -> bool:
@@ -249,15 +255,6 @@ def read_file(path: Any) -> bytes:
         raise ImageError(f"cannot be read: {error.strerror or error}", "unreadable") from error
 
 
-def _decode(data: bytes, at_least: int | None, max_pixels: int) -> np.ndarray:
-    def drafted(image: Any) -> np.ndarray:
-        if at_least is not None:
-            image.draft("RGB", (at_least, at_least))
-        return _to_rgb(image)
-
-    return _guarded(data, max_pixels, drafted)
-
-
 def _guarded(data: bytes, max_pixels: int, use: Callable[[Any], np.ndarray]) -> np.ndarray:
     """What `use` makes of a picture, or an `ImageError` with the reason why it cannot be decoded."""
     try:
@@ -267,23 +264,19 @@ def _guarded(data: bytes, max_pixels: int, use: Callable[[Any], np.ndarray]) -> 
         raise
     except (Image.DecompressionBombError, Image.DecompressionBombWarning) as error:
         raise ImageTooLargeError(f"is above the limit of {max_pixels:,} pixels") from error
-    except UnidentifiedImageError as error:
-        raise _unidentified(data) from error
+    except UnidentifiedImageError as error:  # another format, or one whose reader is not installed
+        brand = data[8:12] if data[4:8] == b"ftyp" else b""
+        for name, reader, brands in (("heic", "HEIF", _HEIF_BRANDS), ("avif", "AVIF", _AVIF_BRANDS)):
+            if brand in brands and reader not in _load_readers():
+                needs = f"{name} needs the extra 'images': pip install 'likewise[images]'"
+                kind = f"in a format that needs likewise[images] ({name})"
+                raise ImageError(f"cannot be read: {needs}", kind) from error
+        raise ImageError(*UNSUPPORTED) from error
     except MemoryError as error:
         raise ImageError("does not fit in memory", "too large for the memory") from error
     except Exception as error:  # on damaged files, Pillow raises anything from SyntaxError to struct.error
         reason = str(error).strip() or type(error).__name__
         raise ImageError(f"is damaged or truncated: {reason.splitlines()[0][:200]}", "damaged") from error
-
-
-def _unidentified(data: bytes) -> ImageError:
-    """The error for bytes that no reader knows: another format, or one whose reader is not installed."""
-    brand = data[8:12] if data[4:8] == b"ftyp" else b""
-    for name, reader, brands in (("heic", "HEIF", _HEIF_BRANDS), ("avif", "AVIF", _AVIF_BRANDS)):
-        if brand in brands and reader not in _load_readers():
-            needs = f"{name} needs the extra 'images': pip install 'likewise[images]'"
-            return ImageError(f"cannot be read: {needs}", f"in a format that needs likewise[images] ({name})")
-    return ImageError(*UNSUPPORTED)
 
 
 def _to_rgb(image: Any, at_least: int | None = None) -> np.ndarray:
@@ -321,7 +314,12 @@ def _from_array(pixels: np.ndarray) -> np.ndarray:
     """An array (height, width[, 1 to 4 channels]) as RGB; 16 bits and floats in [0, 1] are scaled to 0..255."""
     if pixels.ndim not in (2, 3) or 0 in pixels.shape or (pixels.ndim == 3 and pixels.shape[2] > 4):
         raise ImageError(f"has shape {pixels.shape}; expected (height, width) or (height, width, 1 to 4 channels)")
-    pixels = _to_bytes(pixels)
+    if pixels.dtype == bool:
+        pixels = pixels.astype(np.uint8) * np.uint8(255)
+    elif pixels.dtype.kind == "u" and pixels.dtype.itemsize == 2:  # in either byte order
+        pixels = np.rint(pixels / 257).astype(np.uint8)
+    elif pixels.dtype != np.uint8:
+        pixels = _stretched(pixels)
     pixels = pixels[:, :, None] if pixels.ndim == 2 else pixels
     if pixels.shape[2] in (2, 4):
         alpha = pixels[:, :, -1:].astype(np.float32) / 255
@@ -330,22 +328,13 @@ def _from_array(pixels: np.ndarray) -> np.ndarray:
     return np.ascontiguousarray(np.broadcast_to(pixels, (*pixels.shape[:2], 3)))
 
 
-def _to_bytes(pixels: np.ndarray) -> np.ndarray:
-    if pixels.dtype == np.uint8:
-        return pixels
-    if pixels.dtype == bool:
-        return pixels.astype(np.uint8) * np.uint8(255)
-    if pixels.dtype.kind == "u" and pixels.dtype.itemsize == 2:  # in either byte order
-        return np.rint(pixels / 257).astype(np.uint8)
+def _stretched(pixels: np.ndarray) -> np.ndarray:
+    """Numbers without a fixed range: 0..1, 0..255 and 0..65535 are recognised, others stretched from min to max."""
     if pixels.dtype.kind not in "iuf":
         raise ImageError(f"has dtype {pixels.dtype}; expected numbers")
     if not np.isfinite(pixels).all():
         raise ImageError("contains NaN or infinity")
-    return _stretched(pixels.astype(np.float64))
-
-
-def _stretched(values: np.ndarray) -> np.ndarray:
-    """Numbers without a fixed range: 0..1, 0..255 and 0..65535 are recognised, others stretched from min to max."""
+    values = pixels.astype(np.float64)
     low, high = values.min(), values.max()
     if low < 0 or high > 65535:
         scale = max(-low, high)  # first: the difference of very large numbers would overflow
@@ -356,8 +345,7 @@ def _stretched(values: np.ndarray) -> np.ndarray:
     return np.rint(values).astype(np.uint8)
 
 
-# ---------------------------------------------------------------------------------------------------------------------
-# What the header of a file claims, checked before a decoder allocates memory or spends time
+# -- What the header of a file claims, checked before a decoder allocates memory or spends time ------------------------
 
 
 def webp_size(data: bytes) -> tuple[int, int] | None:
@@ -380,19 +368,13 @@ def jpeg_scans(data: bytes) -> int:
     """Number of scans of the first image in a JPEG file; data after it, such as a film, is ignored."""
     if data.count(b"\xff\xda") <= 1:
         return 1
-    return sum(marker == _START_OF_SCAN for marker, _ in _segments(data))
-
-
-def _segments(data: bytes) -> Iterator[tuple[int, int]]:
-    """The marker of each segment of a JPEG file and the position of its length, up to the end of the first image."""
-    place = 2
-    while (match := _NEXT_MARKER.search(data, place)) is not None:
+    place, scans = 2, 0
+    while (match := _NEXT_MARKER.search(data, place)) is not None and match[1][0] != _END_OF_IMAGE:
         marker, place = match[1][0], match.end()
-        if marker == _END_OF_IMAGE:
-            return
-        if marker not in _LONE:
-            yield marker, place
+        scans += marker == _START_OF_SCAN
+        if marker not in _LONE:  # the length of a segment follows
             place += max(2, int.from_bytes(data[place : place + 2], "big"))
+    return scans
 
 
 def unreasonable(data: bytes, width: int, height: int, is_jpeg: bool) -> str:

@@ -47,8 +47,7 @@ class Keywords(NamedTuple):
 NONE = Keywords({})
 
 
-# ---------------------------------------------------------------------------------------------------------------------
-# Reading
+# -- Reading -----------------------------------------------------------------------------------------------------------
 
 
 def find_sidecar(picture: Path) -> Path | None:
@@ -57,13 +56,8 @@ def find_sidecar(picture: Path) -> Path | None:
     return next((place for place in map(picture.with_name, names) if os.path.lexists(place)), None)
 
 
-def read_sidecar(path: Path) -> Xmp:
-    """A sidecar, or an `XmpError` with the reason."""
-    return Xmp(sidecar_bytes(path))
-
-
 def sidecar_bytes(path: Path) -> bytes:
-    """The bytes of a regular file of a reasonable size."""
+    """The bytes of a regular file of a reasonable size, or an `XmpError` with the reason."""
     try:
         if path.stat().st_size > MAX_BYTES:
             raise XmpError(f"has more than {MAX_BYTES >> 20} MB")
@@ -79,7 +73,7 @@ def keywords_of(picture: Path) -> tuple[Keywords, str | None]:
     sidecar, problem = find_sidecar(picture), None
     if sidecar is not None:
         try:
-            keywords = in_xmp(read_sidecar(sidecar))
+            keywords = in_xmp(Xmp(sidecar_bytes(sidecar)))
             return (keywords if keywords.words else embedded_keywords(picture)), None
         except XmpError as error:
             problem = str(error)
@@ -92,7 +86,14 @@ def in_xmp(xmp: Xmp) -> Keywords:
 
 def embedded_keywords(picture: Path) -> Keywords:
     """Keywords inside a picture: of its XMP packet, and of IPTC; none if it cannot be read."""
-    packet, iptc = _embedded(picture)
+    contents: tuple[bytes | None, list[str]] | None = None
+    with suppress(OSError, ImageError):
+        with open(picture, "rb") as file:
+            head = file.read(_HEAD)
+        if head.startswith(_JPEG) and len(head) == _HEAD:  # all of them may be in the head
+            contents = _inside(head)
+        contents = contents or _inside(read_file(picture))
+    packet, iptc = contents or (None, [])
     fields = NONE.fields
     if packet:
         with suppress(XmpError):
@@ -101,36 +102,22 @@ def embedded_keywords(picture: Path) -> Keywords:
     return Keywords({**fields, "dc:subject": both} if both else fields)
 
 
-def _embedded(picture: Path) -> tuple[bytes | None, list[str]]:
-    """The XMP packet of a picture and its IPTC keywords; of a JPEG only the head is read if it has all of them."""
-    try:
-        with open(picture, "rb") as file:
-            head = file.read(_HEAD)
-        contents = _inside(head) if head.startswith(_JPEG) and len(head) == _HEAD else None
-        return contents or _inside(read_file(picture)) or (None, [])
-    except (OSError, ImageError):
-        return None, []
-
-
 def _inside(data: bytes) -> tuple[bytes | None, list[str]] | None:
     """The XMP packet and the IPTC keywords in the bytes of a picture; None if it cannot be read."""
     if data.startswith(_PNG):
         return _png_packet(data), []  # which may be behind the pixels, where Pillow does not look
+    from PIL.IptcImagePlugin import getiptcinfo
+
     try:
         with open_image(data) as image:
             packet = image.info.get("xmp") or getattr(image, "tag_v2", {}).get(_TIFF_XMP)
-            return (packet.encode() if isinstance(packet, str) else packet), _iptc(image)
+            fields: dict[Any, Any] = getiptcinfo(image) or {}  # type: ignore[arg-type]
+            value = fields.get(_KEYWORDS) or []
+            words = [word for word in (value if isinstance(value, list) else [value]) if isinstance(word, bytes)]
+            iptc = [_decoded(word, fields.get(_CHARACTER_SET) == _UTF8) for word in words]
+            return (packet.encode() if isinstance(packet, str) else packet), iptc
     except Exception:  # on damaged files, Pillow raises anything from SyntaxError to struct.error
         return None
-
-
-def _iptc(image: Any) -> list[str]:
-    from PIL.IptcImagePlugin import getiptcinfo
-
-    fields: dict[Any, Any] = getiptcinfo(image) or {}
-    value = fields.get(_KEYWORDS) or []
-    words = value if isinstance(value, list) else [value]
-    return [_decoded(word, fields.get(_CHARACTER_SET) == _UTF8) for word in words if isinstance(word, bytes)]
 
 
 def _decoded(word: bytes, utf8: bool) -> str:
@@ -147,22 +134,15 @@ def _png_packet(data: bytes) -> bytes | None:
     while place + 8 <= len(data):
         length, kind = struct.unpack_from(">I4s", data, place)
         if kind == b"iTXt" and data.startswith(_PNG_XMP, place + 8):
-            return _international_text(data[place + 8 + len(_PNG_XMP) : place + 8 + length])
+            # Behind the keyword: two bytes about compression, two names, and the text.
+            rest = data[place + 8 + len(_PNG_XMP) : place + 8 + length]
+            *names, text = rest[2:].split(b"\0", 2)
+            with suppress(zlib.error):
+                if len(names) == 2:
+                    return text if rest[:1] != b"\1" else zlib.decompressobj().decompress(text, MAX_BYTES + 1)
+            return None
         place += length + 12
     return None
-
-
-def _international_text(rest: bytes) -> bytes | None:
-    """The text of an iTXt chunk behind its keyword: two bytes about compression, two names, and the text."""
-    parts = rest[2:].split(b"\0", 2)
-    if len(parts) < 3:
-        return None
-    if rest[:1] != b"\1":
-        return parts[2]
-    try:
-        return zlib.decompressobj().decompress(parts[2], MAX_BYTES + 1)
-    except zlib.error:
-        return None
 
 
 def _tidy(words: Iterable[str]) -> list[str]:
@@ -174,8 +154,7 @@ def _tidy(words: Iterable[str]) -> list[str]:
     return list(tidy)
 
 
-# ---------------------------------------------------------------------------------------------------------------------
-# As labels
+# -- As labels ---------------------------------------------------------------------------------------------------------
 
 
 class KeywordLabels(NamedTuple):

@@ -1,6 +1,7 @@
 """The LLC features of the SLR paper: dense SIFT, locality-constrained coding, spatial pyramid, PCA."""
 
 from collections.abc import Sequence
+from contextlib import suppress
 from functools import lru_cache
 from numbers import Integral
 from typing import Any, ClassVar, Self
@@ -126,12 +127,11 @@ class LLC(ImageExtractor):
 
     def _descriptors_of(self, source: Any) -> np.ndarray:
         """The descriptors that are not flat; none for an unusable image, which the main pass reports."""
-        try:
+        D = np.empty((0, WIDTH), np.float32)
+        with suppress(ImageError):
             image = load_image(source, self.at_least())
             self.check_image(image)
-        except ImageError:
-            return np.empty((0, WIDTH), np.float32)
-        D = self.descriptors(image)[0]
+            D = self.descriptors(image)[0]
         return D[np.einsum("ij,ij->i", D, D) > 0.5]
 
     def descriptors(self, image: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
@@ -160,30 +160,15 @@ class LLC(ImageExtractor):
         return project(np.asarray(rows), self.mean_, self._live_components)
 
     def prepare(self) -> None:
-        self._check_parameters()
-        if self.images_fitted() and not hasattr(self, "_live_gram"):
-            gram = self.codebook_ @ self.codebook_.T
-            self._live_half_norms = np.diag(gram) / 2
-            self._live_gram = gram
-
-    def _check_parameters(self) -> None:
         self._validate_params()
         if self.n_neighbors > self.n_words:
             raise LikewiseError(
                 f"n_neighbors={self.n_neighbors} is above n_words={self.n_words}: expected at most that"
             )
-
-    def _check_loaded(self) -> None:
-        """Raise if the shapes of what was read from a file do not fit the parameters."""
-        self._check_parameters()
-        width, n = self.raw_width(), len(getattr(self, "components_", ()))
-        for name, shape in (("codebook_", (self.n_words, WIDTH)), ("mean_", (width,)), ("components_", (n, width))):
-            if hasattr(self, name) and np.shape(getattr(self, name)) != shape:
-                raise LikewiseError(f"{name} has shape {np.shape(getattr(self, name))}; expected {shape}")
-        if hasattr(self, "mean_") != hasattr(self, "components_"):
-            raise LikewiseError("mean_ and components_ belong together: expected both or none")
-        if hasattr(self, "mean_") and not self.images_fitted():
-            raise LikewiseError("codebook_ is missing: mean_ and components_ reduce the codes of its words")
+        if self.images_fitted() and not hasattr(self, "_live_gram"):
+            gram = self.codebook_ @ self.codebook_.T
+            self._live_half_norms = np.diag(gram) / 2
+            self._live_gram = gram
 
     def check_image(self, image: np.ndarray) -> None:
         height, width = image.shape[:2]
@@ -206,7 +191,7 @@ class LLC(ImageExtractor):
         return np.float16 if self.n_components is None else np.float32
 
 
-# -- Locality-constrained linear coding (Wang et al. 2010) and max pooling over a spatial pyramid ---------------------
+# -- Locality-constrained linear coding (Wang et al. 2010) and max pooling over a spatial pyramid ----------------------
 
 
 def nearest_words(D: np.ndarray, codebook: np.ndarray, half_norms: np.ndarray, k: int) -> tuple[np.ndarray, np.ndarray]:
@@ -259,8 +244,7 @@ def max_pool(
     return out
 
 
-# ---------------------------------------------------------------------------------------------------------------------
-# Dense SIFT: the descriptors of a grid of patches by matrix products.
+# -- Dense SIFT: the descriptors of a grid of patches by matrix products -----------------------------------------------
 #
 # A SIFT histogram is linear in the eight maps of gradient magnitude by orientation. Each of its 4 × 4 cells is a
 # weighted sum of pixels, and the weight is a product of a factor along x and one along y (a triangle two cells wide

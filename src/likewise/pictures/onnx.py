@@ -217,6 +217,8 @@ def _describe_input(session: Any, parameters: dict[str, Any], config: dict[str, 
     stretch, std = known.get("stretch", False), _three("std", known["std"])
     if (std <= 0).any():
         raise LikewiseError(f"std={std.tolist()}; expected positive numbers")
+    if not isinstance(stretch, bool | np.bool_ | str):
+        raise LikewiseError(f"stretch={stretch!r} is neither True nor False")
     return _Input(
         name=entry.name,
         batch=entry.shape[0] if isinstance(entry.shape[0], int) and entry.shape[0] > 0 else None,
@@ -226,7 +228,7 @@ def _describe_input(session: Any, parameters: dict[str, Any], config: dict[str, 
         mean=_three("mean", known["mean"]),
         std=std,
         crop=_share(known["crop"]),
-        stretch=stretch == "true" if isinstance(stretch, str) else _flag(stretch),
+        stretch=stretch == "true" if isinstance(stretch, str) else bool(stretch),
         resample=Resampling(known.get("resample", Resampling.BICUBIC)),
         reverse=facts.get("Image.BitmapPixelFormat", "").startswith("Bgr"),
     )
@@ -335,12 +337,6 @@ def _share(value: Any) -> float:
     return share
 
 
-def _flag(value: Any) -> bool:
-    if not isinstance(value, bool | np.bool_):
-        raise LikewiseError(f"stretch={value!r} is neither True nor False")
-    return bool(value)
-
-
 def _choose_output(session: Any, wanted: str | None) -> str:
     names = [output.name for output in session.get_outputs()]
     if wanted is not None and (not isinstance(wanted, str) or wanted not in names):
@@ -370,8 +366,7 @@ def _pooled(out: np.ndarray, channels_last: bool, tokens: str | None) -> np.ndar
     return out.reshape(len(out), -1)
 
 
-# ---------------------------------------------------------------------------------------------------------------------
-# timm
+# -- timm --------------------------------------------------------------------------------------------------------------
 
 
 class TimmExtractor(ImageExtractor):
@@ -399,7 +394,14 @@ class TimmExtractor(ImageExtractor):
         """Load the model once, and check that its weights are those of the saved extractor."""
         if hasattr(self, "_live_model"):
             return
-        model, config = _load_timm(self.model)
+        try:
+            import timm
+        except ImportError as error:
+            raise LikewiseError(f"extractor timm:{self.model} needs timm and PyTorch: pip install timm") from error
+        try:
+            model = timm.create_model(self.model, pretrained=True, num_classes=0).eval()
+        except Exception as error:  # timm raises many kinds: unknown name, no weights, no connection
+            raise LikewiseError(f"timm cannot load {self.model!r}: {str(error).splitlines()[0]}") from error
         digest = hashlib.sha256()
         for name, tensor in sorted(model.state_dict().items()):
             digest.update(name.encode())
@@ -409,8 +411,7 @@ class TimmExtractor(ImageExtractor):
         if stored is not None and not np.array_equal(stored, checksum):
             raise FileFormatError(f"timm:{self.model} has other weights than when this extractor was saved")
         self.weights_ = checksum
-        self._live_config = config
-        self._live_model = model
+        self._live_config, self._live_model = timm.data.resolve_model_data_config(model), model
         self._live_width = self.rows([np.zeros((8, 8, 3), np.uint8)]).shape[1]
 
     def rows(self, images: Sequence[np.ndarray]) -> np.ndarray:
@@ -428,15 +429,3 @@ class TimmExtractor(ImageExtractor):
     def at_least(self) -> int | None:
         self.prepare()
         return round(max(self._live_config["input_size"][1:]) / self._live_config["crop_pct"])
-
-
-def _load_timm(name: str) -> tuple[Any, dict[str, Any]]:
-    try:
-        import timm
-    except ImportError as error:
-        raise LikewiseError(f"extractor timm:{name} needs timm and PyTorch: pip install timm") from error
-    try:
-        model = timm.create_model(name, pretrained=True, num_classes=0).eval()
-    except Exception as error:  # timm raises many kinds: unknown name, no weights, no connection
-        raise LikewiseError(f"timm cannot load {name!r}: {str(error).splitlines()[0]}") from error
-    return model, timm.data.resolve_model_data_config(model)

@@ -6,6 +6,7 @@ import shutil
 import time
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
+from contextlib import nullcontext, suppress
 from dataclasses import dataclass
 from itertools import chain, islice
 from pathlib import Path
@@ -14,35 +15,15 @@ from typing import Any
 import numpy as np
 
 from likewise.errors import LikewiseError
+from likewise.pictures import folder as folders
 from likewise.pictures.base import ImageExtractor, load_extractor, make_extractor, map_groups, n_workers
 from likewise.pictures.decoding import Decoders
-from likewise.pictures.folder import (
-    LABELS,
-    ImageFile,
-    Skipped,
-    find_images,
-    labels_from_file,
-    labels_from_folders,
-    read_list,
-)
+from likewise.pictures.folder import ImageFile, Skipped, find_images
 from likewise.pictures.images import FORMAT_NAMES, MAX_PIXELS, ImageError, read_file
 from likewise.pictures.keywords import labels_from_keywords
 from likewise.pictures.records import ExtractionJournal, KnownRows, ReadFile, SkippedFile, content_hash, date_taken
 from likewise.rows import store as stores
-from likewise.rows.store import (
-    EXTRACTOR,
-    FEATURES,
-    ITEMS,
-    REQUEST,
-    SKIPPED,
-    STORE,
-    WORK,
-    FeatureStore,
-    Item,
-    check_free,
-    escape,
-    is_store,
-)
+from likewise.rows.store import EXTRACTOR, FEATURES, ITEMS, REQUEST, SKIPPED, STORE, FeatureStore, escape, is_store
 from likewise.utils.files import StrPath, atomic_write, link, locked, make_folder, reserve
 from likewise.utils.versions import META
 
@@ -110,7 +91,7 @@ def extract_folder(
         raise LikewiseError(f"dtype={dtype!r} is not supported; expected float32 or float16")
     run = _Extraction(Path(folder), Path(output), extractor, dtype, max_pixels, progress or (lambda *_: None))
     run.scan(labels, fit_on)
-    check_free(run.store)
+    stores.check_free(run.store)
     with locked(run.store):
         return run.go(overwrite)
 
@@ -127,14 +108,14 @@ class _Extraction:
     progress: Progress
 
     def __post_init__(self) -> None:
-        self.work = self.store / WORK
+        self.work = self.store / stores.WORK
         self.began = time.monotonic()
         self.n_computed = self.n_several = 0
 
     def scan(self, labels: Any, fit_on: Any) -> None:
         """Find the images and their labels; drop images without a label in the label file."""
         self.progress("looking for images", 0, 0)
-        file = None if labels in (None, *LABELS) else labels
+        file = None if labels in (None, *folders.LABELS) else labels
         self.labelled_by = escape(os.path.realpath(file)) if file is not None else labels or "folders"
         ignore = [path for path in (self.store, file, fit_on) if path is not None]
         self.images, self.skipped = find_images(self.folder, ignore)
@@ -142,7 +123,7 @@ class _Extraction:
         if not paths:
             raise LikewiseError(f"{self.folder} contains no image ({FORMAT_NAMES})")
         if file is not None:
-            self.labels, problems = labels_from_file(file, self.folder, paths)
+            self.labels, problems = folders.labels_from_file(file, self.folder, paths)
             self.skipped += problems
             self.images = [image for image in self.images if image.path in self.labels]
             if not self.images:
@@ -151,9 +132,9 @@ class _Extraction:
             self.labels, self.n_several, unreadable = labels_from_keywords(self.folder, paths, self.progress)
             self.skipped += unreadable
         else:
-            names = [""] * len(paths) if labels == "none" else labels_from_folders(paths)
+            names = [""] * len(paths) if labels == "none" else folders.labels_from_folders(paths)
             self.labels = dict(zip(paths, names, strict=True))
-        self.fit_on = None if fit_on is None else read_list(fit_on, self.folder, self.labels)
+        self.fit_on = None if fit_on is None else folders.read_list(fit_on, self.folder, self.labels)
 
     def go(self, overwrite: bool) -> Summary:
         STORE.clean(self.store)
@@ -167,19 +148,15 @@ class _Extraction:
                 self.progress("extracting", min((number + 1) * BATCH, len(todo)), len(todo))
         return self._finish()
 
-    def request(self) -> dict[str, Any]:
-        """The settings of the run; a store made with others is not resumed."""
+    def _open_previous(self, overwrite: bool) -> None:
+        self.extractor.prepare()
         listed = None if self.fit_on is None else "\0".join(map(escape, self.fit_on)).encode()
-        return {
+        self.settings = {  # a store made with others is not resumed
             **self.extractor.request(),
             "fit_on": None if listed is None else hashlib.sha256(listed).hexdigest(),
             # distinguishes model files; an extractor that has yet to learn has none
             "source": self.extractor.checksum() if self.extractor.__sklearn_is_fitted__() else None,
         }
-
-    def _open_previous(self, overwrite: bool) -> None:
-        self.extractor.prepare()
-        self.settings = self.request()
         self.previous = self._matching_store(overwrite)
         request = STORE.facts_to_json({**self.settings, "dtype": self.dtype, "max_pixels": self.max_pixels})
         if not _same(self.work / REQUEST, request):
@@ -191,20 +168,15 @@ class _Extraction:
         """The existing store, if it was made with the same settings."""
         if not is_store(self.store):
             return None
-        try:
+        with suppress(LikewiseError) if overwrite else nullcontext():
             store = FeatureStore.open(self.store)
-        except LikewiseError:
-            if overwrite:
-                return None
-            raise
-        if store.meta.get("request") == self.settings and self.dtype in (None, store.meta["dtype"]):
-            return store
-        if overwrite:
-            return None
-        raise LikewiseError(
-            f"{self.store} was made by another extractor or with other settings; "
-            "choose another output, or --overwrite to start again"
-        )
+            if store.meta.get("request") == self.settings and self.dtype in (None, store.meta["dtype"]):
+                return store
+            raise LikewiseError(
+                f"{self.store} was made by another extractor or with other settings; "
+                "choose another output, or --overwrite to start again"
+            )
+        return None
 
     def _ready_extractor(self) -> None:
         """Load the extractor of the store or of the interrupted run, or fit a new one."""
@@ -229,8 +201,10 @@ class _Extraction:
         self.journal = ExtractionJournal(self.work, header, self.extractor.raw_width(), self.extractor.raw_dtype)
         items = [] if self.previous is None else self.previous.items
         self.stored = KnownRows(items, {image.path for image in self.images})
-        done = set(self.journal.finished())
-        done |= {read.file for read in self.journal.kept() if self.stored.row_of(read) is not None}
+        batches = self.journal.batches
+        done = {read.file for batch in batches for read in batch.done}
+        done |= {entry.file for batch in batches for entry in batch.skipped}
+        done |= {read.file for batch in batches for read in batch.kept if self.stored.row_of(read) is not None}
         done |= {read.file for read, _ in self.stored.unread()}
         return [image for image in self.images if image not in done]
 
@@ -267,7 +241,8 @@ class _Extraction:
     def _finish(self) -> Summary:
         """Write the finished files if anything has changed, and return the summary."""
         now = set(self.images)
-        self.skipped += [Skipped(file.path, *why) for file, *why in self.journal.skipped() if file in now]
+        skipped = (entry for batch in self.journal.batches for entry in batch.skipped)
+        self.skipped += [Skipped(file.path, *why) for file, *why in skipped if file in now]
         self.skipped.sort(key=lambda entry: (os.fsencode(entry.path), entry.reason))
         places = self._places(now)
         self._learn_from_rows(places)
@@ -287,9 +262,10 @@ class _Extraction:
 
     def _places(self, now: set[ImageFile]) -> dict[ReadFile, int]:
         """The row of each file, in the order of paths: its number in the store, or −1 − its number in the journal."""
-        stored, journal = self.stored, self.journal
-        reused = ((read, row) for read in journal.kept() if (row := stored.row_of(read)) is not None)
-        new = ((read, -1 - batch.start - i) for batch in journal.batches for i, read in enumerate(batch.done))
+        stored, batches = self.stored, self.journal.batches
+        kept = (read for batch in batches for read in batch.kept)
+        reused = ((read, row) for read in kept if (row := stored.row_of(read)) is not None)
+        new = ((read, -1 - batch.start - i) for batch in batches for i, read in enumerate(batch.done))
         places = {read.file: (read, row) for read, row in chain(stored.unread(), reused, new) if read.file in now}
         return dict(sorted(places.values(), key=lambda place: os.fsencode(place[0].file.path)))
 
@@ -306,7 +282,7 @@ class _Extraction:
     def _texts(self, order: Sequence[ReadFile]) -> tuple[dict[str, bytes], dict[str, Any]]:
         """The files of text, and what meta.json says."""
         items = [
-            Item(file.path, self.labels[file.path], file.size, file.mtime_ns, content, taken, file.stamp)
+            stores.Item(file.path, self.labels[file.path], file.size, file.mtime_ns, content, taken, file.stamp)
             for file, content, taken in order
         ]
         meta = {
@@ -349,9 +325,6 @@ class _Extraction:
         except OSError as error:
             why = error.strerror or error
             raise LikewiseError(f"cannot write {file}: {why}; run the same command again to resume") from error
-        self._fill(out, sources)
-
-    def _fill(self, out: np.memmap, sources: np.ndarray) -> None:
         if self.previous is not None:
             reused = np.flatnonzero(sources >= 0)
             for part in np.split(reused, range(_BLOCK, len(reused), _BLOCK)):

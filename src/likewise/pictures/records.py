@@ -5,6 +5,7 @@ import os
 import re
 import zlib
 from collections.abc import Collection, Iterator, Sequence
+from contextlib import suppress
 from datetime import datetime
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -19,6 +20,7 @@ from likewise.utils.files import append_synced, atomic_write
 from likewise.utils.journal import Journal
 
 _EXIF, _DATE_TIME, _DATE_TIME_ORIGINAL = 0x8769, 0x0132, 0x9003
+_DATE = re.compile(r"\s*(\d{4})[:\-/.](\d\d)[:\-/.](\d\d)[ T](\d\d):(\d\d):(\d\d)")
 _EARLIEST = 1826  # the first photograph; an earlier date comes from a camera that was never set
 
 
@@ -53,19 +55,14 @@ def date_taken(data: bytes) -> str:
             dates = exif.get_ifd(_EXIF).get(_DATE_TIME_ORIGINAL), exif.get(_DATE_TIME)
     except Exception:  # on damaged files, Pillow raises anything from SyntaxError to struct.error
         return ""
-    return next(filter(None, map(_iso, dates)), "")
-
-
-def _iso(value: Any) -> str:
-    text = value.decode("ascii", "replace") if isinstance(value, bytes) else str(value)
-    numbers = re.match(r"\s*(\d{4})[:\-/.](\d\d)[:\-/.](\d\d)[ T](\d\d):(\d\d):(\d\d)", text)
-    if numbers is None:
-        return ""
-    try:
-        date = datetime(*map(int, numbers.groups()))  # type: ignore[arg-type]
-    except ValueError:
-        return ""
-    return date.isoformat() if date.year >= _EARLIEST else ""
+    for value in dates:
+        text = value.decode("ascii", "replace") if isinstance(value, bytes) else str(value)
+        if numbers := _DATE.match(text):
+            with suppress(ValueError):
+                date = datetime(*map(int, numbers.groups()))  # type: ignore[arg-type]
+                if date.year >= _EARLIEST:
+                    return date.isoformat()
+    return ""
 
 
 class KnownRows:
@@ -89,8 +86,7 @@ class KnownRows:
         return self._by_hash.get(read.hash)
 
 
-# ---------------------------------------------------------------------------------------------------------------------
-# Finished batches, so that a killed run can be resumed
+# -- Finished batches, so that a killed run can be resumed -------------------------------------------------------------
 
 
 class Batch(NamedTuple):
@@ -145,20 +141,6 @@ class ExtractionJournal:
         if self.n_rows == 0:
             return np.empty((0, self.width), self.dtype)
         return np.memmap(self._rows, self.dtype, "r", shape=(self.n_rows, self.width))
-
-    def kept(self) -> Iterator[ReadFile]:
-        for batch in self.batches:
-            yield from batch.kept
-
-    def skipped(self) -> Iterator[SkippedFile]:
-        for batch in self.batches:
-            yield from batch.skipped
-
-    def finished(self) -> Iterator[ImageFile]:
-        """All files that need nothing from a store: those with a row here, and those skipped."""
-        for batch in self.batches:
-            yield from (read.file for read in batch.done)
-            yield from (skipped.file for skipped in batch.skipped)
 
     def _take(self, done: list[ReadFile], kept: list[ReadFile], skipped: list[SkippedFile]) -> None:
         self.batches.append(Batch(self.n_rows, done, kept, skipped))

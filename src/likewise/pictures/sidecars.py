@@ -11,49 +11,47 @@ import hashlib
 import os
 import re
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager, nullcontext
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any, NamedTuple, Self
 
-from filelock import FileLock, Timeout
-
 from likewise.errors import FileFormatError, LikewiseError
 from likewise.pictures.folder import Skipped
-from likewise.pictures.keywords import (
-    NONE,
-    UNREADABLE,
-    Keywords,
-    embedded_keywords,
-    find_sidecar,
-    in_xmp,
-    read_sidecar,
-    sidecar_bytes,
-)
+from likewise.pictures.keywords import NONE, UNREADABLE, embedded_keywords, find_sidecar, in_xmp, sidecar_bytes
 from likewise.pictures.xmp import EMPTY, FIELDS, Xmp, XmpError, checked_keyword
-from likewise.utils.files import atomic_write, sweep
+from likewise.utils.files import atomic_write, locked, sweep
 from likewise.utils.journal import Journal
 
 Progress = Callable[[int], object]
 _PATHS = ("digiKam:TagsList", "lr:hierarchicalSubject")
+_UNWRITABLE = "sidecars that cannot be written"
+
+
+@dataclass(kw_only=True)
+class _Outcome:
+    """Which pictures or sidecars were left out."""
+
+    skipped: list[Skipped] = field(default_factory=list)
+
+    def facts(self) -> dict[str, Any]:
+        """Counts, with those left out by kind, the most frequent first."""
+        counts = {name: value for name, value in asdict(self).items() if name != "skipped"}
+        return {**counts, "skipped": dict(Counter(entry.kind for entry in self.skipped).most_common())}
 
 
 @dataclass
-class Applied:
-    """How many sidecars were made and changed, how many pictures had the keyword already, and which were left out."""
+class Applied(_Outcome):
+    """How many sidecars were made and changed, and how many pictures had the keyword already."""
 
     created: int = 0
     changed: int = 0
     already: int = 0
-    skipped: list[Skipped] = field(default_factory=list)
-
-    def facts(self) -> dict[str, Any]:
-        return _facts(self)
 
 
 @dataclass
-class Undone:
+class Undone(_Outcome):
     """How many sidecars were deleted, brought back byte for byte, or lost only the keyword as others had changed them.
 
     `untouched` had nothing of ours in them any more; `damaged` counts lines of the list that could not be read.
@@ -64,20 +62,9 @@ class Undone:
     edited: int = 0
     untouched: int = 0
     damaged: int = 0
-    skipped: list[Skipped] = field(default_factory=list)
-
-    def facts(self) -> dict[str, Any]:
-        return _facts(self)
 
 
-def _facts(outcome: Applied | Undone) -> dict[str, Any]:
-    """Counts, with those left out by kind, the most frequent first."""
-    kinds = Counter(entry.kind for entry in outcome.skipped)
-    return {**asdict(outcome), "skipped": dict(kinds.most_common())}
-
-
-# ---------------------------------------------------------------------------------------------------------------------
-# The undo list
+# -- The undo list -----------------------------------------------------------------------------------------------------
 
 
 def undo_lists(index: Path, of: Iterable[str] | None = None) -> dict[str, Path]:
@@ -123,17 +110,8 @@ class UndoList:
     @contextmanager
     def opened(cls, path: Path, keyword: str | None = None) -> Iterator[Self]:
         """The list for writing, by one process at a time: it is read under its lock, whose file stays for others."""
-        lock = FileLock(path.with_name(f".{path.name}.lock"))
-        try:
-            lock.acquire(timeout=1)
-        except Timeout as error:
-            raise LikewiseError(f"{path} is being written by another process; wait for it to end") from error
-        except OSError as error:
-            raise LikewiseError(f"cannot write {path}: {error.strerror or error}") from error
-        try:
+        with locked(path, path.with_name(f".{path.name}.lock")):
             yield cls(path, keyword)
-        finally:
-            lock.release()
 
     def __init__(self, path: Path, keyword: str | None = None) -> None:
         self.path, self.entries, self.damaged = path, dict[str, list[Entry]](), 0
@@ -203,8 +181,7 @@ def _entry(facts: dict[str, Any], done: bool) -> Entry | None:
     return Entry(sidecar, before, after, added, done) if sound else None
 
 
-# ---------------------------------------------------------------------------------------------------------------------
-# Applying
+# -- Applying ----------------------------------------------------------------------------------------------------------
 
 
 def apply_keyword(
@@ -245,7 +222,16 @@ def _apply_one(picture: Path, keyword: str, folders: "_Folders", writes: UndoLis
         outcome.already += 1
     elif not os.access(plan.sidecar.parent, os.W_OK):
         outcome.skipped.append(Skipped(str(picture), "its folder is read-only", "in read-only folders"))
-    elif writes is None or _written(plan, writes, outcome):
+    else:
+        if writes is not None:
+            entry = Entry(os.path.abspath(plan.sidecar), plan.before, _digest(plan.after), plan.added)
+            writes.begin(entry)
+            try:
+                _replace(plan.sidecar, plan.after)
+            except LikewiseError as error:
+                writes.fail(entry)
+                outcome.skipped.append(Skipped(entry.sidecar, str(error), _UNWRITABLE))
+                return
         outcome.created += plan.before is None
         outcome.changed += plan.before is not None
 
@@ -255,7 +241,10 @@ def _planned(picture: Path, keyword: str, folders: "_Folders") -> _Plan | None:
     sidecar = folders.sidecar(picture)
     before = sidecar_bytes(sidecar) if os.path.lexists(sidecar) else None
     xmp = Xmp(EMPTY if before is None else before)
-    hidden = _hidden(picture, sidecar, before)
+    # Keywords that a list in the sidecar hides: inside the picture, or in a sidecar shared with another file.
+    shared = find_sidecar(picture) if before is None else None
+    hidden = in_xmp(Xmp(sidecar_bytes(shared))) if shared is not None and shared != sidecar else NONE
+    hidden = embedded_keywords(picture) if hidden == NONE else hidden
     subjects = xmp.words("dc:subject") if xmp.has("dc:subject") else hidden.fields.get("dc:subject", [])
     if keyword in subjects:
         return None
@@ -267,30 +256,6 @@ def _planned(picture: Path, keyword: str, folders: "_Folders") -> _Plan | None:
     added = [short for short in wanted if keyword not in xmp.words(short)]
     xmp.add(wanted)
     return _Plan(sidecar, before, xmp.to_bytes(), added)
-
-
-def _hidden(picture: Path, sidecar: Path, before: bytes | None) -> Keywords:
-    """Keywords that a list in the sidecar hides: inside the picture, or in a sidecar shared with another file."""
-    shared = find_sidecar(picture) if before is None else None
-    if shared is not None and shared != sidecar:
-        keywords = in_xmp(read_sidecar(shared))
-        if keywords != NONE:
-            return keywords
-    return embedded_keywords(picture)
-
-
-def _written(plan: _Plan, writes: UndoList, outcome: Applied) -> bool:
-    """Write a sidecar after its record in the undo list; False if it cannot be written."""
-    sidecar = os.path.abspath(plan.sidecar)
-    entry = Entry(sidecar, plan.before, _digest(plan.after), plan.added)
-    writes.begin(entry)
-    try:
-        _replace(plan.sidecar, plan.after)
-    except LikewiseError as error:
-        writes.fail(entry)
-        outcome.skipped.append(Skipped(sidecar, str(error), "sidecars that cannot be written"))
-        return False
-    return True
 
 
 def _replace(sidecar: Path, data: bytes) -> None:
@@ -318,19 +283,15 @@ class _Folders:
         """An existing one; but `photo.xmp` only if it can be no other file's, such as `photo.cr2`."""
         existing = find_sidecar(picture)
         default = picture.with_name(f"{picture.name}.xmp")
-        if existing is None or (existing.stem != picture.name and self._of(picture.parent)[picture.stem] > 1):
-            return default
-        return existing
-
-    def _of(self, folder: Path) -> Counter[str]:
-        if folder not in self._stems:
-            names = (os.path.splitext(name) for name in os.listdir(folder))
-            self._stems[folder] = Counter(stem for stem, suffix in names if suffix.lower() != ".xmp")
-        return self._stems[folder]
+        if existing is None or existing.stem == picture.name:
+            return existing or default
+        if picture.parent not in self._stems:
+            names = (os.path.splitext(name) for name in os.listdir(picture.parent))
+            self._stems[picture.parent] = Counter(stem for stem, suffix in names if suffix.lower() != ".xmp")
+        return default if self._stems[picture.parent][picture.stem] > 1 else existing
 
 
-# ---------------------------------------------------------------------------------------------------------------------
-# Taking back
+# -- Taking back -------------------------------------------------------------------------------------------------------
 
 
 def undo_keyword(undo: Path, progress: Progress = lambda steps: None) -> Undone:
@@ -343,12 +304,14 @@ def undo_keyword(undo: Path, progress: Progress = lambda steps: None) -> Undone:
         for sidecar, entries in writes.entries.items():
             progress(1)
             try:
-                _count(outcome, [_taken_back(entry, writes.keyword) for entry in reversed(entries)])
+                ends = [_taken_back(entry, writes.keyword) for entry in reversed(entries)]
+                # Each sidecar counts once, by the strongest thing that happened to it.
+                strongest = next(kind for kind in ("deleted", "restored", "edited", "untouched") if kind in ends)
+                setattr(outcome, strongest, getattr(outcome, strongest) + 1)
                 restored.append(sidecar)
-            except XmpError as error:
-                outcome.skipped.append(Skipped(sidecar, str(error), UNREADABLE))
             except LikewiseError as error:
-                outcome.skipped.append(Skipped(sidecar, str(error), "sidecars that cannot be written"))
+                kind = UNREADABLE if isinstance(error, XmpError) else _UNWRITABLE
+                outcome.skipped.append(Skipped(sidecar, str(error), kind))
         writes.forget(restored)
     return outcome
 
@@ -356,12 +319,6 @@ def undo_keyword(undo: Path, progress: Progress = lambda steps: None) -> Undone:
 def n_writes(undo: Path) -> int:
     """Number of sidecars in an undo list."""
     return len(UndoList(undo).entries)
-
-
-def _count(outcome: Undone, ends: Sequence[str]) -> None:
-    """Each sidecar counts once, by the strongest thing that happened to it."""
-    strongest = next(kind for kind in ("deleted", "restored", "edited", "untouched") if kind in ends)
-    setattr(outcome, strongest, getattr(outcome, strongest) + 1)
 
 
 def _taken_back(entry: Entry, keyword: str) -> str:
@@ -374,20 +331,16 @@ def _taken_back(entry: Entry, keyword: str) -> str:
     if data == entry.before or (digest != entry.after and not entry.done):
         return "untouched"
     if digest == entry.after:
-        if entry.before is None:
-            return _deleted(sidecar)
-        _replace(sidecar, entry.before)
-        return "restored"
+        if entry.before is not None:
+            _replace(sidecar, entry.before)
+            return "restored"
+        try:
+            sidecar.unlink()
+        except OSError as error:
+            raise LikewiseError(f"cannot delete {sidecar}: {error.strerror or error}") from error
+        return "deleted"
     xmp = Xmp(data)
     if not xmp.remove({short: [keyword] for short in entry.added}):
         return "untouched"
     _replace(sidecar, xmp.to_bytes())
     return "edited"
-
-
-def _deleted(sidecar: Path) -> str:
-    try:
-        sidecar.unlink()
-    except OSError as error:
-        raise LikewiseError(f"cannot delete {sidecar}: {error.strerror or error}") from error
-    return "deleted"

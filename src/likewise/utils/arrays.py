@@ -83,8 +83,7 @@ def check_dense(X: Any) -> None:
         raise LikewiseError(f"X is a torch tensor of layout {X.layout}: expected a dense one, or SciPy's CSR")
 
 
-# ---------------------------------------------------------------------------------------------------------------------
-# The same few operations in every library
+# -- The same few operations in every library --------------------------------------------------------------------------
 
 
 def dense(X: Any) -> Any:

@@ -81,17 +81,18 @@ def append_synced(path: Path, data: bytes) -> None:
 
 
 @contextmanager
-def locked(folder: Path) -> Iterator[None]:
-    """Create the folder and lock it for writing; the lock ends with the process, even if it is killed."""
-    lock = FileLock(folder / ".lock")
+def locked(path: Path, lock_file: Path | None = None) -> Iterator[None]:
+    """Lock a folder, which is created, or what has a lock file; the lock ends with the process, even if killed."""
+    lock = FileLock(path / ".lock" if lock_file is None else lock_file)
     try:
-        folder.mkdir(parents=True, exist_ok=True)
+        if lock_file is None:
+            path.mkdir(parents=True, exist_ok=True)
         # A process that was killed while it started another one may leave the lock to that one for a moment.
         lock.acquire(timeout=1)
     except Timeout as error:
-        raise LikewiseError(f"{folder} is being written by another process; wait for it to end") from error
+        raise LikewiseError(f"{path} is being written by another process; wait for it to end") from error
     except OSError as error:
-        raise LikewiseError(f"cannot write to {folder}: {error.strerror or error}") from error
+        raise LikewiseError(f"cannot write to {path}: {error.strerror or error}") from error
     try:
         yield
     finally:
@@ -129,8 +130,7 @@ def sync(path: Path) -> None:
         os.close(descriptor)
 
 
-# ---------------------------------------------------------------------------------------------------------------------
-# Files that are made once and stored in the user's cache folder, each next to its checksum
+# -- Files that are made once and stored in the user's cache folder, each next to its checksum -------------------------
 
 
 def cache_folder() -> Path:
@@ -139,8 +139,8 @@ def cache_folder() -> Path:
     return Path(folder) if folder else Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "likewise"
 
 
-def cached_file(name: str, make: Callable[[], bytes], folder: Path | None = None) -> Path | None:
-    """The file of that name with a matching checksum, made if need be; None if the folder cannot be written."""
+def cached_file(name: str, make: Callable[[], bytes], folder: Path | None = None) -> Path | bytes:
+    """The file of that name with a matching checksum, made if need be; where it cannot be stored, its content."""
     file = (folder or cache_folder()) / name
     checksum = file.with_suffix(".sha256")
     with suppress(OSError, UnicodeDecodeError), open(file, "rb") as opened:
@@ -152,30 +152,24 @@ def cached_file(name: str, make: Callable[[], bytes], folder: Path | None = None
         atomic_write(file, data)
         atomic_write(checksum, hashlib.sha256(data).hexdigest().encode() + b"\n")
         return file
-    return None
+    return data
 
 
 def cached_bytes(name: str, make: Callable[[], bytes], folder: Path | None = None) -> bytes:
-    """The content of `cached_file`; where it cannot be stored, it is made again next time."""
-    results: list[bytes] = []
-
-    def once() -> bytes:
-        results.append(make())
-        return results[0]
-
-    file = cached_file(name, once, folder)
-    return results[0] if results or file is None else file.read_bytes()
+    """The content of `cached_file`."""
+    cached = cached_file(name, make, folder)
+    return cached if isinstance(cached, bytes) else cached.read_bytes()
 
 
 def cached_array(name: str, compute: Callable[[], np.ndarray]) -> np.ndarray:
-    """The array in the cached file of that name, memory-mapped; where it cannot be stored, as it was computed."""
-    arrays: list[np.ndarray] = []
+    """The array in the cached file of that name, memory-mapped where it could be stored."""
 
     def content() -> bytes:
-        arrays.append(compute())
         buffer = io.BytesIO()
-        np.save(buffer, arrays[0], allow_pickle=False)
+        np.save(buffer, compute(), allow_pickle=False)
         return buffer.getvalue()
 
-    file = cached_file(name, content)
-    return arrays[0] if file is None else np.load(file, mmap_mode="r", allow_pickle=False)
+    cached = cached_file(name, content)
+    if isinstance(cached, bytes):
+        return np.asarray(np.load(io.BytesIO(cached), allow_pickle=False))
+    return np.asarray(np.load(cached, mmap_mode="r", allow_pickle=False))

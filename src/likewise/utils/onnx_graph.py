@@ -5,7 +5,7 @@ from typing import Any
 
 import numpy as np
 
-from likewise.errors import MissingExtraError
+from likewise.errors import optional
 
 OPSET = 17
 
@@ -108,23 +108,17 @@ def onnx_file(
     `write` adds the two sides to a graph that computes in `dtype`, and returns their names. The names of `metadata` in
     the file begin with "likewise_".
     """
-    try:
-        from onnx import TensorProto, checker, helper
-    except ImportError as error:
-        raise MissingExtraError("the ONNX export", "serve") from error
+    onnx = optional("onnx", "the ONNX export", "serve")
+    helper, kind = onnx.helper, onnx.TensorProto.FLOAT
     graph = Graph(dtype)
     sides = write(graph, graph.node("Cast", ["rows"], to=graph.kind))
     for name, side in zip(("query", "gallery"), sides, strict=True):
-        graph.node("Cast", [side], name, to=TensorProto.FLOAT)
-    described = helper.make_graph(
-        graph.nodes,
-        "likewise",
-        [helper.make_tensor_value_info("rows", TensorProto.FLOAT, ("n", n_columns))],
-        [helper.make_tensor_value_info(name, TensorProto.FLOAT, ("n", "r")) for name in ("query", "gallery")],
-        graph.constants,
-    )
+        graph.node("Cast", [side], name, to=kind)
+    inputs = [helper.make_tensor_value_info("rows", kind, ("n", n_columns))]
+    outputs = [helper.make_tensor_value_info(name, kind, ("n", "r")) for name in ("query", "gallery")]
+    described = helper.make_graph(graph.nodes, "likewise", inputs, outputs, graph.constants)
     model = helper.make_model(described, producer_name="likewise", opset_imports=[helper.make_opsetid("", OPSET)])
     model.ir_version = 9
     helper.set_model_props(model, {f"likewise_{name}": value for name, value in metadata.items()})
-    checker.check_model(model)
+    onnx.checker.check_model(model)
     return bytes(model.SerializeToString())

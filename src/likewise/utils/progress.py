@@ -4,16 +4,9 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Protocol
 
+from rich import progress
 from rich.console import Console
-from rich.progress import (
-    BarColumn,
-    MofNCompleteColumn,
-    Progress,
-    Task,
-    TextColumn,
-    TimeElapsedColumn,
-    TimeRemainingColumn,
-)  # fmt: skip
+from rich.progress import BarColumn, Progress, TextColumn, TimeRemainingColumn
 from rich.text import Text
 
 
@@ -29,10 +22,10 @@ class Stage(Protocol):
     def __call__(self, stage: str, done: int, total: int) -> None: ...
 
 
-class CountColumn(MofNCompleteColumn):
+class CountColumn(progress.MofNCompleteColumn):
     """Done and total, as in 41/100; only what is done while the total is unknown."""
 
-    def render(self, task: Task) -> Text:
+    def render(self, task: progress.Task) -> Text:
         if task.total is not None:
             return super().render(task)
         return Text(f"{int(task.completed):,}" if task.completed else "", style="progress.download")
@@ -41,7 +34,7 @@ class CountColumn(MofNCompleteColumn):
 @contextmanager
 def progress_bar(text: str, total: int | None, enabled: bool = True) -> Iterator[Advance]:
     """A bar of `total` steps that is drawn on standard error if `enabled`; yields the function that moves it."""
-    columns = TextColumn("{task.description}"), BarColumn(), CountColumn(), TimeElapsedColumn()
+    columns = TextColumn("{task.description}"), BarColumn(), CountColumn(), progress.TimeElapsedColumn()
     with Progress(*columns, TimeRemainingColumn(), console=Console(stderr=True), disable=not enabled) as bar:
         task = bar.add_task(text, total=total)
 

@@ -36,7 +36,7 @@ def blas_controller() -> ThreadpoolController:
 
 
 class _BlasLimits:
-    """Who asks for how many BLAS threads: the last to ask and still there gets them, and nobody leaves a trace.
+    """Limits of BLAS threads that may overlap: the most recent active request wins; the original returns at the end.
 
     The limit is one for the whole process. Saving and restoring it call by call, as threadpoolctl does, leaves it at
     one where calls of two threads overlap: the second saves the limit of the first, and restores it last.
@@ -44,28 +44,28 @@ class _BlasLimits:
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
-        self._asked: list[list[int]] = []  # a list of one number, so that equal ones differ by identity
+        self._requests: list[list[int]] = []  # a list of one number, so that equal ones differ by identity
         self._before: Any = None
 
     @contextmanager
     def __call__(self, threads: int) -> Iterator[None]:
         mine = [threads]
         with self._lock:
-            self._asked.append(mine)
+            self._requests.append(mine)
             self._apply()
         try:
             yield
         finally:
             with self._lock:
-                self._asked = [other for other in self._asked if other is not mine]
+                self._requests = [other for other in self._requests if other is not mine]
                 self._apply()
 
     def _apply(self) -> None:
-        if not self._asked:
+        if not self._requests:
             self._before.restore_original_limits()
             self._before = None
             return
-        limiter = blas_controller().limit(limits=self._asked[-1][0], user_api="blas")
+        limiter = blas_controller().limit(limits=self._requests[-1][0], user_api="blas")
         self._before = self._before or limiter
 
 
@@ -77,8 +77,7 @@ def single_threaded_blas() -> AbstractContextManager[None]:
     return blas_threads(1)
 
 
-# ---------------------------------------------------------------------------------------------------------------------
-# Row blocks over threads, with one BLAS thread in each: that beats one big skinny GEMM over all cores
+# -- Row blocks over threads, with one BLAS thread in each: that beats one big skinny GEMM over all cores --------------
 
 
 def row_blocks(n: int, rows: int | None = None) -> list[slice]:

@@ -178,7 +178,15 @@ class Versions:
         spared = {self._named(folder, line) for line in range(1 + self.keeps_previous)}
         for path in folder.glob(f"{_PREFIX}*"):
             if path not in spared and self._is_version(path):
-                _remove_unused(path)
+                with suppress(OSError):  # a process reads it
+                    handle = -1 if fcntl is None else os.open(path, os.O_RDONLY)
+                    try:
+                        if fcntl is not None:
+                            fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+                        shutil.rmtree(path, ignore_errors=True)
+                    finally:
+                        if handle >= 0:
+                            os.close(handle)
 
     def read_facts(self, version: Path) -> Facts:
         """The content of `meta.json` of a version; a damaged field is named."""
@@ -209,16 +217,3 @@ class Versions:
         """`meta.json` as bytes; nothing in it depends on when or how fast it was written."""
         card = {"format": self.format, "likewise": likewise.__version__, **facts}
         return (json.dumps(card, indent=2, sort_keys=True) + "\n").encode()
-
-
-def _remove_unused(version: Path) -> None:
-    """Remove a version, unless a process reads it."""
-    with suppress(OSError):
-        handle = -1 if fcntl is None else os.open(version, os.O_RDONLY)
-        try:
-            if fcntl is not None:
-                fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
-            shutil.rmtree(version, ignore_errors=True)
-        finally:
-            if handle >= 0:
-                os.close(handle)

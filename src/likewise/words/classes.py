@@ -72,8 +72,7 @@ def name_rows() -> np.ndarray:
     return cached_array(f"class-names-{key}.npy", lambda: encoder()(names).astype(np.float16)).astype(np.float32)
 
 
-# ---------------------------------------------------------------------------------------------------------------------
-# Phrases and pictures as weights of the classes
+# -- Phrases and pictures as weights of the classes --------------------------------------------------------------------
 
 NEAR = 0.05  # temperature of a phrase's weights over kinds, in cosines
 TEMPERATURE = 2.0  # of a picture's probabilities: those of the classifier itself are too sure

@@ -197,9 +197,7 @@ def text_side(index: BaseIndex, text: str | None = None, tokenizer: StrPath | No
     return OnnxTowers(file, tokenizer)
 
 
-# ---------------------------------------------------------------------------------------------------------------------
-# The pictures of an index as words see them: computed on first use, kept in the folder of the index, and computed again
-# after a lesson
+# -- The pictures of an index as words see them: computed on first use, stored in the folder of the index --------------
 
 FILE = "words.safetensors"
 VERSION = 1  # of what is computed below: increase when it changes
@@ -280,8 +278,7 @@ def _neighbours(index: BaseIndex) -> sp.csr_matrix | None:
     return sp.csr_matrix((weights.ravel().astype(np.float32), np.maximum(near, 0).ravel(), ends), (n, n))
 
 
-# ---------------------------------------------------------------------------------------------------------------------
-# The file, and the key of the state that it was computed from
+# -- The file, and the key of the state that it was computed from ------------------------------------------------------
 
 _CSR = ("data", "indices", "indptr", "shape")
 _BRIDGE = ("sentences", "mean", "belongs", "mixed")
@@ -331,8 +328,7 @@ def _matrix(name: str, tensors: dict[str, np.ndarray]) -> Any:
     return sp.csr_matrix(tuple(parts), tuple(shape))
 
 
-# ---------------------------------------------------------------------------------------------------------------------
-# Items by their own words: labels, file and folder names, captions
+# -- Items by their own words: labels, file and folder names, captions -------------------------------------------------
 
 _WORD = re.compile(r"[^\W_]+")
 _SHORT = 2  # letters: "a", "on", "le", "im" say nothing, unless there is nothing else
@@ -369,8 +365,7 @@ def _words(text: str) -> list[str]:
     return _WORD.findall(plain.casefold())
 
 
-# ---------------------------------------------------------------------------------------------------------------------
-# The texts of items
+# -- The texts of items ------------------------------------------------------------------------------------------------
 
 CAPTIONS = frozenset(("caption", "title", "description", "headline", "subject", "text"))
 KEYWORDS = frozenset(("keywords", "tags"))  # several in one cell
@@ -396,7 +391,10 @@ def taught_texts(index: BaseIndex) -> list[list[str]]:
     """What words are learned from: label, captions and keywords of each item, and its file name if that has words."""
     taught = []
     for label, path, captions in zip(*_columns(index, index.labels, index.paths), strict=True):
-        texts = ["" if label is None else str(label), *_file_words(path), *captions]
+        # The words of a file name without numbers; none if they are those of a camera, or too short.
+        words = [] if path is None else _LETTERS.findall(PurePath(path).stem)
+        telling = any(len(word) > 2 and word.lower() not in _CAMERA for word in words)
+        texts = ["" if label is None else str(label), *([" ".join(words)] if telling else []), *captions]
         worded = [text[:_MOST_LETTERS] for text in texts if any(map(str.isalnum, text[:_MOST_LETTERS]))]
         taught.append(list(map(tidy, worded)))
     return taught
@@ -404,26 +402,14 @@ def taught_texts(index: BaseIndex) -> list[list[str]]:
 
 def _columns(index: BaseIndex, *columns: Any) -> list[Any]:
     """The columns, None for each item if there is none, and the captions."""
-    return [*([None] * len(index) if values is None else values for values in columns), _captions(index)]
-
-
-def _captions(index: BaseIndex) -> list[list[str]]:
-    """Captions and keywords of each item."""
     metadata = index.items.metadata
     names = [] if metadata is None else [name for name in metadata.names if name.lower() in CAPTIONS | KEYWORDS]
-    if metadata is None or not names:
-        return [[] for _ in range(len(index))]
-    rows = metadata.rows(range(len(index)), names)
-    return [[text for name, value in row.items() for text in _texts(name, value)] for row in rows]
-
-
-def _texts(name: str, value: Any) -> list[str]:
-    parts = [] if not isinstance(value, str) else re.split(r"[,;]", value) if name.lower() in KEYWORDS else [value]
-    return [part.strip() for part in parts if part.strip()]
-
-
-def _file_words(path: str | None) -> list[str]:
-    """The words of a file name without numbers; none if they are those of a camera, or too short."""
-    words = [] if path is None else _LETTERS.findall(PurePath(path).stem)
-    telling = [word for word in words if len(word) > 2 and word.lower() not in _CAMERA]
-    return [" ".join(words)] if telling else []
+    captions: list[list[str]] = [[] for _ in range(len(index))]
+    for texts, row in zip(
+        captions, metadata.rows(range(len(index)), names) if metadata and names else (), strict=False
+    ):
+        for name, value in row.items():
+            if isinstance(value, str):
+                parts = re.split(r"[,;]", value) if name.lower() in KEYWORDS else [value]
+                texts += [part.strip() for part in parts if part.strip()]
+    return [*([None] * len(index) if values is None else values for values in columns), captions]

@@ -71,12 +71,18 @@ class OnnxTowers(TextSide):
     name: ClassVar[str] = "onnx"
 
     def __init__(self, model: StrPath, tokenizer: StrPath) -> None:
-        self._tokenizer = _read_tokenizer(Path(tokenizer))
+        tokenizers, path = optional("tokenizers", "a text model", "words"), Path(tokenizer)
+        if not path.is_file():
+            raise LikewiseError(f"tokenizer={path} does not exist")
+        try:
+            self._tokenizer = tokenizers.Tokenizer.from_file(str(path))
+        except Exception as error:  # which class it has depends on the version
+            raise FileFormatError(f"{path} is not a tokenizer.json: {str(error).splitlines()[0][:200]}") from error
         self._file = Path(model)
         if not self._file.is_file():
             raise LikewiseError(f"{model} does not exist")
         self._session = start_session(str(model))
-        self._digest = hashlib.sha256(self._file.read_bytes() + Path(tokenizer).read_bytes()).hexdigest()
+        self._digest = hashlib.sha256(self._file.read_bytes() + path.read_bytes()).hexdigest()
         self._inputs = {entry.name: entry for entry in self._session.get_inputs()}
         unknown = [entry.name for entry in self._inputs.values() if entry.type not in _INTEGERS]
         if unknown:
@@ -84,7 +90,13 @@ class OnnxTowers(TextSide):
                 f"{model} has the input {unknown[0]!r}, which takes no token ids: expected a text model"
             )
         self._ids = "input_ids" if "input_ids" in self._inputs else next(iter(self._inputs))
-        self._set_length()
+        # Pad and cut to the length that the model takes.
+        declared = self._inputs[self._ids].shape
+        fixed = declared[1] if len(declared) > 1 and isinstance(declared[1], int) else None
+        padding = self._tokenizer.padding or {}
+        wanted = {key: padding[key] for key in ("pad_id", "pad_token") if key in padding}
+        self._tokenizer.enable_truncation(fixed or _LONGEST)
+        self._tokenizer.enable_padding(length=fixed, **wanted)
 
     @property
     def identity(self) -> str:
@@ -96,8 +108,9 @@ class OnnxTowers(TextSide):
         encoded = self._tokenizer.encode_batch([tidy(text) for text in texts])
         ids = np.array([one.ids for one in encoded], np.int64)
         mask = np.array([one.attention_mask for one in encoded], np.int64)
-        outputs = self._session.run(None, {name: self._fed(name, ids, mask) for name in self._inputs})
-        return np.asarray(normalize(_pooled(outputs, mask, self._file)), np.float32)
+        fed = {name: mask if "mask" in name else np.zeros_like(ids) for name in self._inputs} | {self._ids: ids}
+        inputs = {name: values.astype(_INTEGERS[self._inputs[name].type]) for name, values in fed.items()}
+        return np.asarray(normalize(_pooled(self._session.run(None, inputs), mask, self._file)), np.float32)
 
     def pictures(self, X: np.ndarray) -> np.ndarray:
         """The features, of unit length, which must be as wide as the rows of phrases."""
@@ -112,31 +125,6 @@ class OnnxTowers(TextSide):
     def sentences(self, texts: Sequence[str]) -> np.ndarray:
         """The same rows."""
         return self.phrases(texts)
-
-    def _set_length(self) -> None:
-        """Pad and cut to the length that the model takes."""
-        declared = self._inputs[self._ids].shape
-        fixed = declared[1] if len(declared) > 1 and isinstance(declared[1], int) else None
-        padding = self._tokenizer.padding or {}
-        wanted = {key: padding[key] for key in ("pad_id", "pad_token") if key in padding}
-        self._tokenizer.enable_truncation(fixed or _LONGEST)
-        self._tokenizer.enable_padding(length=fixed, **wanted)
-
-    def _fed(self, name: str, ids: np.ndarray, mask: np.ndarray) -> np.ndarray:
-        kind = _INTEGERS[self._inputs[name].type]
-        if name == self._ids:
-            return ids.astype(kind)
-        return mask.astype(kind) if "mask" in name else np.zeros_like(ids, dtype=kind)
-
-
-def _read_tokenizer(path: Path) -> Any:
-    tokenizers = optional("tokenizers", "a text model", "words")
-    if not path.is_file():
-        raise LikewiseError(f"tokenizer={path} does not exist")
-    try:
-        return tokenizers.Tokenizer.from_file(str(path))
-    except Exception as error:  # which class it has depends on the version
-        raise FileFormatError(f"{path} is not a tokenizer.json: {str(error).splitlines()[0][:200]}") from error
 
 
 def _pooled(outputs: list[Any], mask: np.ndarray, file: Path) -> np.ndarray:

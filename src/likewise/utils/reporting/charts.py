@@ -32,34 +32,25 @@ def chart(
     path: Path, lines: Sequence[Line], x_label: str, y_label: str, *, log_x: bool = False, log_y: bool = False
 ) -> Path:
     """Draw the lines to a PNG of 720 × 440 CSS pixels at double density."""
-    figure, axes = _axes()
-    axes.set(xlabel=x_label, ylabel=y_label, xscale="log" if log_x else "linear", yscale="log" if log_y else "linear")
-    for place, line in enumerate(lines):
-        _draw(axes, line, place)
-    axes.legend(frameon=False, fontsize=9)
-    _tick(axes, sorted({float(x) for line in lines for x in line.x}), log_x)
-    buffer = BytesIO()
-    # without date and version, so that the same data gives the same bytes
-    figure.savefig(buffer, format="png", dpi=160, metadata={"Software": None})
-    return atomic_write(path, buffer.getvalue())
-
-
-def _axes() -> tuple[Any, Any]:
     matplotlib = optional("matplotlib.figure", "drawing the figures of the paper", "paper")
     figure = matplotlib.Figure(figsize=(7.2, 4.4), layout="constrained")
     axes = figure.subplots()
     axes.grid(True, color="#e3e5e9", linewidth=0.8)
     axes.spines[["top", "right"]].set_visible(False)
-    return figure, axes
-
-
-def _tick(axes: Any, places: list[float], log_x: bool) -> None:
-    """Integers on a linear axis; the positions themselves on a logarithmic axis of less than two decades."""
+    axes.set(xlabel=x_label, ylabel=y_label, xscale="log" if log_x else "linear", yscale="log" if log_y else "linear")
+    for place, line in enumerate(lines):
+        _draw(axes, line, place)
+    axes.legend(frameon=False, fontsize=9)
+    ticks = sorted({float(x) for line in lines for x in line.x})
     if not log_x:
-        axes.xaxis.get_major_locator().set_params(integer=all(place.is_integer() for place in places))
-    elif places[-1] < 100 * places[0]:
-        axes.set_xticks(places, [f"{place:,.0f}" for place in places])
+        axes.xaxis.get_major_locator().set_params(integer=all(tick.is_integer() for tick in ticks))
+    elif ticks[-1] < 100 * ticks[0]:  # less than two decades
+        axes.set_xticks(ticks, [f"{tick:,.0f}" for tick in ticks])
         axes.set_xticks([], minor=True)
+    buffer = BytesIO()
+    # without date and version, so that the same data gives the same bytes
+    figure.savefig(buffer, format="png", dpi=160, metadata={"Software": None})
+    return atomic_write(path, buffer.getvalue())
 
 
 def _draw(axes: Any, line: Line, place: int) -> None:

@@ -104,11 +104,8 @@ def side_by_side(pictures: Sequence[Any], gap: int = 0, background: Colour = WHI
 
 def above(pictures: Sequence[Any], gap: int = 0, background: Colour = WHITE, align: float = 0.0) -> Image.Image:
     """Pictures from top to bottom; narrower ones are placed at `align` of the width (0 left, 1 right)."""
-    return _transposed(side_by_side([_transposed(as_image(picture)) for picture in pictures], gap, background, align))
-
-
-def _transposed(image: Image.Image) -> Image.Image:
-    return image.transpose(Image.Transpose.TRANSPOSE)
+    turned = [as_image(picture).transpose(Image.Transpose.TRANSPOSE) for picture in pictures]
+    return side_by_side(turned, gap, background, align).transpose(Image.Transpose.TRANSPOSE)
 
 
 def write_png(path: StrPath, picture: Any) -> Path:
@@ -126,7 +123,7 @@ def encode_png(picture: Any) -> bytes:
     return file.getvalue()
 
 
-# -- Retrieval strips: queries and the results of each method, as in Figure 1 of the paper ----------------------------
+# -- Retrieval strips: queries and the results of each method, as in Figure 1 of the paper -----------------------------
 
 # The colours of the paper.
 QUERY: Colour = (34, 160, 66)
@@ -183,17 +180,19 @@ def retrieval_strips(
         raise LikewiseError("retrieval strips need at least one query and one panel")
     y_q, y_g = np.asarray(y_q), np.asarray(y_g)
     framed = [_framed(image, cell, QUERY) for image in queries]
-    named = any(panel.columns for panel in panels)
-    columns = [_column("query", "", framed, [_column_names(" ", cell)] if named else [])]
+    has_names = any(panel.columns for panel in panels)
+    columns = [_column("query", "", framed, [_column_names(" ", cell)] if has_names else [])]
     for panel in panels:
         rows = [_row(places, gallery, label, y_g, cell) for places, label in zip(panel.rows, y_q, strict=True)]
-        over = [_column_names(panel.columns or " ", cell)] if named else []
+        over = [_column_names(panel.columns or " ", cell)] if has_names else []
         columns.append(_column(panel.heading, panel.subheading, rows, over))
     line = blank(max(column.height for column in columns), 2, _RULE)
     ruled = [part for column in columns for part in (line, column)][1:]
     body = side_by_side(ruled, gap=cell // 4, align=1.0)
-    unknown = any(label is None for label in (*y_q.tolist(), *y_g.tolist()))
-    return padded(above([body, _legend(unknown)], gap=cell // 3), cell // 3)
+    entries = [(QUERY, "query"), (HIT, "same label"), (MISS, "other label")]
+    entries += [(UNKNOWN, "unknown label")] if any(label is None for label in (*y_q.tolist(), *y_g.tolist())) else []
+    named = [side_by_side([blank(14, 14, colour), line_of_text(text, colour=_GREY)], gap=8) for colour, text in entries]
+    return padded(above([body, side_by_side(named, gap=28)], gap=cell // 3), cell // 3)
 
 
 def _framed(image: Any, cell: int, colour: Colour) -> Image.Image:
@@ -217,13 +216,6 @@ def _column_names(names: Sequence[str], cell: int) -> Image.Image:
     """A name centred over each column of results."""
     wide = blank(1, cell + 2 * FRAME)
     return side_by_side([above([line_of_text(name, colour=_GREY), wide], align=0.5) for name in names], gap=cell // 10)
-
-
-def _legend(unknown: bool) -> Image.Image:
-    entries = [(QUERY, "query"), (HIT, "same label"), (MISS, "other label"), (UNKNOWN, "unknown label")]
-    shown = entries if unknown else entries[:3]
-    named = [side_by_side([blank(14, 14, colour), line_of_text(text, colour=_GREY)], gap=8) for colour, text in shown]
-    return side_by_side(named, gap=28)
 
 
 def _spread(candidates: np.ndarray, y: np.ndarray, n: int, chosen: list[int]) -> list[int]:

@@ -8,6 +8,7 @@ from html import escape
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from string import Template
+from typing import NamedTuple
 
 import likewise
 
@@ -23,23 +24,19 @@ def versions(*packages: str) -> dict[str, str]:
     return installed
 
 
-@dataclass(frozen=True)
-class Heading:
+class Heading(NamedTuple):
     text: str
 
 
-@dataclass(frozen=True)
-class Text:
+class Text(NamedTuple):
     text: str
 
 
-@dataclass(frozen=True)
-class Code:
+class Code(NamedTuple):
     text: str
 
 
-@dataclass(frozen=True)
-class Facts:
+class Facts(NamedTuple):
     """Names and their values."""
 
     entries: dict[str, str]
@@ -90,15 +87,11 @@ def _markdown(block: Block) -> str:
             return "\n".join(f"- {name}: {value}" for name, value in entries.items())
         case Picture(path, caption, _):
             return f"![{caption.split('.')[0]}]({path.name})\n\n*{caption}*"
-        case TableBlock():
-            return _markdown_table(block)
-
-
-def _markdown_table(block: TableBlock) -> str:
-    rows = [block.columns, ["---", *["---:"] * (len(block.columns) - 1)]]
-    for place, row in enumerate(block.rows):
-        rows.append([f"**{cell}**" if cell else cell for cell in row] if place == block.best else row)
-    return "\n".join(f"| {' | '.join(row)} |" for row in rows)
+        case TableBlock(columns):
+            rows = [columns, ["---", *["---:"] * (len(columns) - 1)]]
+            for place, row in enumerate(block.rows):
+                rows.append([f"**{cell}**" if cell else cell for cell in row] if place == block.best else row)
+            return "\n".join(f"| {' | '.join(row)} |" for row in rows)
 
 
 def to_html(title: str, lead: str, blocks: Sequence[Block]) -> str:
@@ -137,13 +130,9 @@ def _html_table(block: TableBlock) -> str:
     for place, row in enumerate(block.rows):
         cells = "".join(f"<td{kind}>{escape(text)}</td>" for kind, text in zip(kinds, row, strict=True))
         if block.bar is not None:
-            cells += _bar(row[list(block.columns).index(block.bar)], block.full)
+            text = row[list(block.columns).index(block.bar)]  # a dash has no bar
+            share = 0.0 if text == "–" else min(max(float(text) / block.full, 0.0), 1.0)
+            cells += f'<td class="bar"><div style="width:{100 * share:.1f}%"></div></td>'
         opening = '<tr class="best">' if place == block.best or place in block.marked else "<tr>"
         lines.append(f"{opening}{cells}</tr>")
     return f'<div class="scroll"><table><thead><tr>{head}</tr></thead><tbody>{"".join(lines)}</tbody></table></div>'
-
-
-def _bar(text: str, full: float) -> str:
-    """A bar for the number in a cell; a dash has none."""
-    share = 0.0 if text == "–" else min(max(float(text) / full, 0.0), 1.0)
-    return f'<td class="bar"><div style="width:{100 * share:.1f}%"></div></td>'
