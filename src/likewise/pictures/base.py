@@ -19,7 +19,7 @@ from likewise.errors import LikewiseError
 from likewise.learn.model_file import load_model, save_model
 from likewise.pictures import EXTRACTORS
 from likewise.pictures.images import LUMA, MAX_PIXELS, ImageError, as_sources, centre_crop, load_image
-from likewise.utils.files import StrPath, append_synced, cache_folder, reserve
+from likewise.utils.files import StrPath, append_synced, cache_folder, os_errors, reserve
 from likewise.utils.threads import Item, Result, in_order, n_cores, single_threaded_blas
 
 MOST_SIDE = 8192  # pixels of a side that an extractor may ask for: a row of 200 million numbers
@@ -244,16 +244,14 @@ def scratch_rows(shape: tuple[int, int], dtype: Any, in_memory: int = 1 << 28) -
     """An empty array: in memory if it is small, otherwise in a temporary file that is deleted with it."""
     if shape[0] * shape[1] * np.dtype(dtype).itemsize <= in_memory:
         return np.empty(shape, dtype)
-    try:
-        with tempfile.NamedTemporaryFile(prefix="likewise-") as file:
-            rows = np.memmap(file, dtype, "w+", shape=shape)
-            reserve(Path(file.name))
-            return rows
-    except OSError as error:
-        why = error.strerror or error
-        raise LikewiseError(
-            f"cannot keep {shape[0]:,} rows in {tempfile.gettempdir()}: {why}; set TMPDIR to a folder with space"
-        ) from error
+    what = f"cannot keep {shape[0]:,} rows in {tempfile.gettempdir()}"
+    with (
+        os_errors(what, "; set TMPDIR to a folder with space"),
+        tempfile.NamedTemporaryFile(prefix="likewise-") as file,
+    ):
+        rows = np.memmap(file, dtype, "w+", shape=shape)
+        reserve(Path(file.name))
+    return rows
 
 
 def n_workers(n_jobs: int | None) -> int:

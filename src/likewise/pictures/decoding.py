@@ -26,17 +26,9 @@ from filelock import FileLock
 from pebble import ProcessExpired, ProcessPool
 
 from likewise.errors import LikewiseError
-from likewise.pictures.images import (
-    MAX_PIXELS,
-    ImageError,
-    ImageTooCostlyError,
-    encode_jpeg,
-    is_cheap,
-    load_image,
-    load_reduced,
-    open_image,
-    read_file,
-)
+from likewise.pictures import images
+from likewise.pictures.images import MAX_PIXELS, ImageError, ImageTooCostlyError, encode_jpeg, load_image, open_image
+from likewise.utils.files import os_errors
 
 _PATIENCE = 6  # times the seconds of computing: on a busy machine, or behind another large picture, they take longer
 _LARGE = 8_000_000  # pixels; larger pictures are decoded one at a time
@@ -68,10 +60,8 @@ class Decoders:
     def __init__(self, n: int, limits: DecoderLimits | None = None) -> None:
         self.limits = limits or DecoderLimits()
         self._n, self._closed = n, False
-        try:
+        with os_errors("cannot create a temporary folder"):
             self._folder = tempfile.TemporaryDirectory(prefix="likewise-", ignore_cleanup_errors=True)
-        except OSError as error:
-            raise LikewiseError(f"cannot create a temporary folder: {error.strerror or error}") from error
         self._lock = os.path.join(self._folder.name, "lock")  # held by the process that decodes a large picture
         self._starting = threading.Lock()
         self._pool: ProcessPool | None = None
@@ -85,7 +75,7 @@ class Decoders:
 
     def load(self, data: bytes, at_least: int | None, max_pixels: int) -> np.ndarray:
         """Pixels as by `load_image`: in this process if that is certainly cheap, which saves a millisecond."""
-        if is_cheap(data):
+        if images.is_cheap(data):
             return load_image(data, at_least, max_pixels)
         return np.asarray(self.pixels(data, at_least, max_pixels).content)
 
@@ -263,7 +253,7 @@ def _answer(
     decode: Callable[..., Decoded], source: Any, max_pixels: int, options: tuple[Any, ...], seconds: int, lock: str
 ) -> Decoded:
     _limit_time(seconds)
-    data = source if isinstance(source, bytes) else read_file(source)
+    data = source if isinstance(source, bytes) else images.read_file(source)
     if not data:
         raise ImageError("the file is empty", "empty")
     with FileLock(lock) if _is_large(data, max_pixels) else nullcontext():  # one large picture in all processes
@@ -286,11 +276,11 @@ def _is_large(data: bytes, max_pixels: int) -> bool:
 
 def _pixels(data: bytes, max_pixels: int, at_least: int | None, reduced: bool) -> Decoded:
     if reduced:
-        return Decoded(*load_reduced(data, at_least or 1, max_pixels))
+        return Decoded(*images.load_reduced(data, at_least or 1, max_pixels))
     pixels = load_image(data, at_least, max_pixels)
     return Decoded(pixels, (pixels.shape[1], pixels.shape[0]))
 
 
 def _thumbnail(data: bytes, max_pixels: int, longest: int) -> Decoded:
-    pixels, size = load_reduced(data, longest, max_pixels)
+    pixels, size = images.load_reduced(data, longest, max_pixels)
     return Decoded(encode_jpeg(pixels, longest), size)

@@ -15,7 +15,7 @@ from typing import NamedTuple
 from likewise.errors import LikewiseError
 from likewise.pictures.images import UNSUPPORTED, looks_like_image
 from likewise.rows.store import unescape
-from likewise.utils.files import StrPath
+from likewise.utils.files import StrPath, os_errors
 
 LABELS = ("folders", "keywords", "none")  # where labels come from; anything else is a file of them
 
@@ -250,10 +250,9 @@ def _label_rows(file: Path) -> list[tuple[str, str]]:
 
 
 def _read_text(file: Path) -> str:
-    try:
-        return file.read_bytes().decode("utf-8-sig", "surrogateescape")
-    except OSError as error:
-        raise LikewiseError(f"cannot read {file}: {error.strerror or error}") from error
+    with os_errors(f"cannot read {file}"):
+        data = file.read_bytes()
+    return data.decode("utf-8-sig", "surrogateescape")
 
 
 # -- Which names of folders describe what a picture shows, and which only when, by what or where it was stored ---------

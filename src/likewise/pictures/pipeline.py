@@ -24,7 +24,7 @@ from likewise.pictures.keywords import labels_from_keywords
 from likewise.pictures.records import ExtractionJournal, KnownRows, ReadFile, SkippedFile, content_hash, date_taken
 from likewise.rows import store as stores
 from likewise.rows.store import EXTRACTOR, FEATURES, ITEMS, REQUEST, SKIPPED, STORE, FeatureStore, escape, is_store
-from likewise.utils.files import StrPath, atomic_write, link, locked, make_folder, reserve
+from likewise.utils.files import StrPath, atomic_write, link, locked, make_folder, os_errors, reserve
 from likewise.utils.versions import META
 
 Progress = Callable[[str, int, int], None]
@@ -319,12 +319,9 @@ class _Extraction:
 
     def _write_features(self, file: Path, sources: np.ndarray) -> None:
         shape = (len(sources), self.extractor.n_features_out())
-        try:
+        with os_errors(f"cannot write {file}", "; run the same command again to resume"):
             out = np.lib.format.open_memmap(file, "w+", self._out_dtype(), shape)
             reserve(file)
-        except OSError as error:
-            why = error.strerror or error
-            raise LikewiseError(f"cannot write {file}: {why}; run the same command again to resume") from error
         if self.previous is not None:
             reused = np.flatnonzero(sources >= 0)
             for part in np.split(reused, range(_BLOCK, len(reused), _BLOCK)):

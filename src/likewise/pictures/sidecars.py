@@ -21,7 +21,7 @@ from likewise.errors import FileFormatError, LikewiseError
 from likewise.pictures.folder import Skipped
 from likewise.pictures.keywords import NONE, UNREADABLE, embedded_keywords, find_sidecar, in_xmp, sidecar_bytes
 from likewise.pictures.xmp import EMPTY, FIELDS, Xmp, XmpError, checked_keyword
-from likewise.utils.files import atomic_write, locked, sweep
+from likewise.utils.files import atomic_write, locked, os_errors, sweep
 from likewise.utils.journal import Journal
 
 Progress = Callable[[int], object]
@@ -334,10 +334,8 @@ def _taken_back(entry: Entry, keyword: str) -> str:
         if entry.before is not None:
             _replace(sidecar, entry.before)
             return "restored"
-        try:
+        with os_errors(f"cannot delete {sidecar}"):
             sidecar.unlink()
-        except OSError as error:
-            raise LikewiseError(f"cannot delete {sidecar}: {error.strerror or error}") from error
         return "deleted"
     xmp = Xmp(data)
     if not xmp.remove({short: [keyword] for short in entry.added}):

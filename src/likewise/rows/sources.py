@@ -16,6 +16,7 @@ from sklearn.utils import gen_batches
 
 from likewise.errors import FileFormatError, LikewiseError
 from likewise.rows.npy import HeldFile, read_header
+from likewise.utils.files import os_errors
 
 Blocks = Iterator[tuple[slice, np.ndarray]]
 
@@ -146,12 +147,10 @@ def spooled(
                 continue
             if not n:
                 probe(rows[:1])
-            try:
+            what = f"cannot keep the rows of {name} in {tempfile.gettempdir()}"
+            with os_errors(what, "; set TMPDIR to a folder with space"):
                 file.write(np.ascontiguousarray(rows, dtype=first.dtype).data)
                 file.flush()
-            except OSError as error:
-                why = f"{error.strerror}; set TMPDIR to a folder with space"
-                raise LikewiseError(f"cannot keep the rows of {name} in {tempfile.gettempdir()}: {why}") from error
             n += len(rows)
         if first is None or not n:
             raise LikewiseError(f"{name} gives no row: expected blocks of shape (rows, d)")

@@ -33,7 +33,7 @@ from likewise.search.approximate import BLOCK, suited_lists, training_rows, untr
 from likewise.search.items import Items, as_items
 from likewise.search.rank import in_float
 from likewise.utils.arrays import to_host
-from likewise.utils.files import atomic_write, make_folder, reserve
+from likewise.utils.files import atomic_write, make_folder, os_errors, reserve
 from likewise.utils.progress import progress_bar
 
 __all__ = ["EXTRACTOR", "GalleryRows", "as_gallery", "embedded", "in_float", "lengths", "write_rows"]
@@ -221,10 +221,8 @@ class ResumableBuild:
         if not self._done or not path.exists():
             self._done = 0
             np.lib.format.open_memmap(path, "w+", np.float32, (len(raw), width))
-            try:
+            with os_errors(f"cannot write {path}"):
                 reserve(path)
-            except OSError as error:
-                raise LikewiseError(f"cannot write {path}: {error.strerror or error}") from error
         out = np.lib.format.open_memmap(path, "r+")
         with progress_bar("indexing", len(raw), enabled=bool(verbose)) as advance:
             advance(self._done)

@@ -132,8 +132,6 @@ class BaseIndex:
         self.recall: float | None = None
         self._lock = threading.Lock()
         self._engine: Engine | None = None
-        self._identities: Identities | None = None
-        self._norms: np.ndarray | None = None
 
     # -- contents -----------------------------------------------------------------------------------------------------
 
@@ -141,10 +139,8 @@ class BaseIndex:
         return len(self.items)
 
     def __repr__(self) -> str:
-        kind = "exact" if not self.approximate else self.approximate
-        return (
-            f"{type(self).__name__}({len(self)} items, {self.raw.shape[1]} features → {self.vectors.shape[1]}, {kind})"
-        )
+        shape = f"{len(self)} items, {self.raw.shape[1]} features → {self.vectors.shape[1]}"
+        return f"{type(self).__name__}({shape}, {self.approximate or 'exact'})"
 
     @property
     def ids(self) -> np.ndarray:
@@ -276,19 +272,15 @@ class BaseIndex:
         """
         raise NotImplementedError
 
-    @property
+    @cached_property
     def identities(self) -> Identities:
         """What names the items in journals and addresses, whatever row they are in."""
-        if self._identities is None:
-            self._identities = Identities(self.items, self.raw)
-        return self._identities
+        return Identities(self.items, self.raw)
 
-    @property
+    @cached_property
     def norms(self) -> np.ndarray:
         """Euclidean norms of the raw rows, (n,), computed on first use."""
-        if self._norms is None:
-            self._norms = lengths(self.raw)
-        return self._norms
+        return lengths(self.raw)
 
 
 class Index(BaseIndex):
@@ -345,8 +337,9 @@ class Index(BaseIndex):
     def _reset(self) -> None:
         """Drop what was derived from the rows, and smooth the vectors."""
         self._lock = threading.Lock()
-        self._engine = self._identities = self._norms = None
-        vars(self).pop("_learned_rows", None)
+        self._engine = None
+        for name in ("_learned_rows", "identities", "norms"):
+            vars(self).pop(name, None)
         plain, smoothed = self.plain_vectors, self._smoothed
         self.vectors: Any = plain if smoothed is None else with_base_part(plain, smoothed.vectors)
 

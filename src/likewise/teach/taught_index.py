@@ -24,6 +24,7 @@ from likewise.search.storage import LESSONS, MODEL, RAW
 from likewise.teach.feedback import NAME, Event, Feedback
 from likewise.teach.taught import ChangedRows, Taught, beyond
 from likewise.utils.arrays import top_k
+from likewise.utils.files import os_errors
 
 if TYPE_CHECKING:
     from likewise.search.index import Index
@@ -64,12 +65,12 @@ class TaughtIndex(BaseIndex):
         if lesson is None or isinstance(vectors, LessonVectors):
             self.recall = index.recall
 
-    @property
+    @cached_property
     def identities(self) -> Identities:
         """What names the items in journals and addresses, whatever row they are in."""
         return self.index.identities
 
-    @property
+    @cached_property
     def norms(self) -> np.ndarray:
         """Euclidean norms of the raw rows, (n,)."""
         return self.index.norms
@@ -293,10 +294,8 @@ def write_lesson(index: Index, lesson: str, model: Taught, part: ChangedRows, ea
     facts.lesson_rows_, (facts.lesson_places_, facts.lesson_part_) = index.checksums.get(RAW, ""), part
     facts.lesson_items_ = id_sums(index)
     path = _lesson_path(index, lesson)
-    try:
+    with os_errors(f"cannot create the folder {path.parent}"):
         path.parent.mkdir(exist_ok=True)  # not its parents: the disk of the index may have been taken away
-    except OSError as error:
-        raise LikewiseError(f"cannot create the folder {path.parent}: {error.strerror or error}") from error
     save_model(facts, path)
     kept = {_lesson_path(index, one).name for one in (*earlier[1 - _KEPT :], lesson)}
     for other in path.parent.iterdir():

@@ -21,30 +21,36 @@ _BLOCK = 1 << 22
 _TEMPORARY = re.compile(r"\.(.+)\.[a-z0-9_]{8}\.tmp", re.DOTALL)  # as mkstemp names them
 
 
+@contextmanager
+def os_errors(what: str, then: str = "") -> Iterator[None]:
+    """Say in a sentence what the system refuses: "cannot write marks.csv: No space left on device"."""
+    try:
+        yield
+    except OSError as error:
+        raise LikewiseError(f"{what}: {error.strerror or error}{then}") from error
+
+
 def atomic_write(path: StrPath, content: bytes | Callable[[BinaryIO], None], mode: int | None = None) -> Path:
     """Write `content` (bytes, or a function that writes to a file) next to `path`, sync it, then rename it there.
 
     `mode` is what the file permits; by default what the system gives to a new one.
     """
     path = Path(path)
-    try:
+    with os_errors(f"cannot write {path}"):
         handle, temporary = tempfile.mkstemp(prefix=f".{path.name}.", suffix=".tmp", dir=path.parent)
-    except OSError as error:
-        raise LikewiseError(f"cannot write {path}: {error.strerror or error}") from error
     try:
-        with os.fdopen(handle, "wb") as file:
-            file.write(content) if isinstance(content, bytes) else content(file)
-            file.flush()
-            os.fsync(file.fileno())
-        if mode is None:
-            os.umask(umask := os.umask(0))
-            mode = 0o666 & ~umask
-        os.chmod(temporary, mode)
-        os.replace(temporary, path)
-        with suppress(OSError):  # makes the rename itself durable, where the system allows it
-            sync(path.parent)
-    except OSError as error:
-        raise LikewiseError(f"cannot write {path}: {error.strerror or error}; nothing was changed") from error
+        with os_errors(f"cannot write {path}", "; nothing was changed"):
+            with os.fdopen(handle, "wb") as file:
+                file.write(content) if isinstance(content, bytes) else content(file)
+                file.flush()
+                os.fsync(file.fileno())
+            if mode is None:
+                os.umask(umask := os.umask(0))
+                mode = 0o666 & ~umask
+            os.chmod(temporary, mode)
+            os.replace(temporary, path)
+            with suppress(OSError):  # makes the rename itself durable, where the system allows it
+                sync(path.parent)
     finally:
         with suppress(OSError):
             os.unlink(temporary)
@@ -66,10 +72,8 @@ def sweep(paths: Iterable[Path]) -> None:
 
 def make_folder(path: Path) -> None:
     """Create a folder and its parents, unless it exists."""
-    try:
+    with os_errors(f"cannot create the folder {path}"):
         path.mkdir(parents=True, exist_ok=True)
-    except OSError as error:
-        raise LikewiseError(f"cannot create the folder {path}: {error.strerror or error}") from error
 
 
 def append_synced(path: Path, data: bytes) -> None:
@@ -84,15 +88,14 @@ def append_synced(path: Path, data: bytes) -> None:
 def locked(path: Path, lock_file: Path | None = None) -> Iterator[None]:
     """Lock a folder, which is created, or what has a lock file; the lock ends with the process, even if killed."""
     lock = FileLock(path / ".lock" if lock_file is None else lock_file)
-    try:
+    with os_errors(f"cannot write to {path}"):
         if lock_file is None:
             path.mkdir(parents=True, exist_ok=True)
-        # A process that was killed while it started another one may leave the lock to that one for a moment.
-        lock.acquire(timeout=1)
-    except Timeout as error:
-        raise LikewiseError(f"{path} is being written by another process; wait for it to end") from error
-    except OSError as error:
-        raise LikewiseError(f"cannot write to {path}: {error.strerror or error}") from error
+        try:
+            # A process that was killed while it started another one may leave the lock to that one for a moment.
+            lock.acquire(timeout=1)
+        except Timeout as error:
+            raise LikewiseError(f"{path} is being written by another process; wait for it to end") from error
     try:
         yield
     finally:
