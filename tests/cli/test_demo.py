@@ -50,7 +50,7 @@ def test_new_digits_lose_by_learning_alone_and_win_in_an_index(demo: tuple[dict[
 def test_the_saved_model_reaches_the_figures_printed(demo: tuple[dict[str, Any], Path]) -> None:
     printed, folder = demo
     X, y = load_digits(return_X_y=True)
-    test = row_part(y, 0.3, np.random.default_rng(0)).test
+    test = row_part(y, 0.3, np.random.default_rng(0)).held
     model = load(folder / "demo.likewise")
     assert set(map(str, model.classes_)) == {str(label) for label in range(10)} - set(printed["hidden"])
     values = evaluate(model.transform_query(X[test]), model.transform(X[test]), y[test]).values

@@ -36,24 +36,24 @@ def scored(rng: np.random.Generator, n: int = 400, rate: float = 0.1) -> ScoredP
 
 @pytest.mark.parametrize("dtype", [np.float32, np.float64])
 def test_probabilities_are_those_of_two_gaussians(dtype):
-    found = Evidence.measured([scored(np.random.default_rng(0))])
+    result = Evidence.measured([scored(np.random.default_rng(0))])
     scores = np.linspace(-0.5, 2.5, 7).astype(dtype)
     truth = expit(2 * scores.astype(float) - 2 + np.log(0.1 / 0.9))
-    assert np.abs(found.probability(scores) - truth).max() < 0.03
-    assert abs(found.base_rate - 0.1) < 0.01
+    assert np.abs(result.probability(scores) - truth).max() < 0.03
+    assert abs(result.base_rate - 0.1) < 0.01
 
 
 def test_another_base_rate_shifts_the_odds():
-    found = Evidence.measured([scored(np.random.default_rng(0))])
-    p, even = found.probability([1.0]), found.probability([1.0], base_rate=0.5)
-    odds = p / (1 - p) * (1 - found.base_rate) / found.base_rate
+    result = Evidence.measured([scored(np.random.default_rng(0))])
+    p, even = result.probability([1.0]), result.probability([1.0], base_rate=0.5)
+    odds = p / (1 - p) * (1 - result.base_rate) / result.base_rate
     assert even == pytest.approx(odds / (1 + odds))
 
 
 def test_new_pairs_come_true_as_often_as_stated():
-    found = Evidence.measured([scored(np.random.default_rng(0))])
+    result = Evidence.measured([scored(np.random.default_rng(0))])
     scores, same = gaussian_pairs(np.random.default_rng(1), 500)
-    assert reliability(found.probability(scores), same).error < 0.01
+    assert reliability(result.probability(scores), same).error < 0.01
 
 
 @given(st.integers(0, 2**31), st.integers(20, 200), st.floats(-5, 5))
@@ -73,19 +73,19 @@ def test_the_share_of_wrong_results_stays_below_the_cut_off_on_average():
     wrong = []
     for seed in range(20):
         rng = np.random.default_rng(seed)
-        found = Calibration({0: Evidence.measured([scored(rng, 200)])})
+        result = Calibration({0: Evidence.measured([scored(rng, 200)])})
         S, same = gaussian_pairs(rng, 200)
         order = np.argsort(-S, axis=1)
         S, same = np.take_along_axis(S, order, axis=1), np.take_along_axis(same, order, axis=1)
-        n = found.n_results(found.probability(S), 0.1)
+        n = result.n_results(result.probability(S), 0.1)
         right = (same & (np.arange(200) < n[:, None])).sum(axis=1)
         wrong.append(((n - right) / np.maximum(n, 1)).mean())
     assert 0.05 < np.mean(wrong) < 0.11
 
 
 def test_a_larger_gallery_has_a_stricter_limit_where_the_risk_grows():
-    found = Evidence.measured([scored(np.random.default_rng(0))])
-    growing = replace(found, growth=np.full(len(LIMITS), 0.02))
+    result = Evidence.measured([scored(np.random.default_rng(0))])
+    growing = replace(result, growth=np.full(len(LIMITS), 0.02))
     limits = [growing.limit(0.2, n) for n in (50, 200, 800, 3200)]
     assert limits[0] == limits[1] == growing.limit(0.2)
     assert limits[1] > limits[2] > limits[3]
@@ -114,12 +114,12 @@ def test_pairs_with_rows_learned_from_have_a_table_of_their_own():
     rng = np.random.default_rng(0)
     new, learned_from_query = scored(rng), scored(rng)
     learned_from_query = learned_from_query._replace(scores=learned_from_query.scores + 3 * learned_from_query.same)
-    found = Calibration.measured([{0: new, 1: learned_from_query}])
-    assert found.probability(4.0, 1) > found.probability(4.0, 0) > 0.9
-    assert found.probability(3.0, 2) == found.probability(3.0, 1)
-    assert found.probability(np.array([3.0, 3.0]), np.array([0, 1])).tolist() == [
-        float(found.probability(3.0, 0)),
-        float(found.probability(3.0, 1)),
+    result = Calibration.measured([{0: new, 1: learned_from_query}])
+    assert result.probability(4.0, 1) > result.probability(4.0, 0) > 0.9
+    assert result.probability(3.0, 2) == result.probability(3.0, 1)
+    assert result.probability(np.array([3.0, 3.0]), np.array([0, 1])).tolist() == [
+        float(result.probability(3.0, 0)),
+        float(result.probability(3.0, 1)),
     ]
 
 
@@ -129,11 +129,11 @@ def test_too_few_pairs_calibrate_nothing():
 
 
 def test_plain_values_make_the_same_calibration_again():
-    found = Calibration.measured([{0: scored(np.random.default_rng(0))}])
-    again = Calibration.from_dict(found.as_dict())
+    result = Calibration.measured([{0: scored(np.random.default_rng(0))}])
+    again = Calibration.from_dict(result.as_dict())
     scores = norm.rvs(size=20, random_state=0)
-    assert np.array_equal(again.probability(scores), found.probability(scores))
-    assert again.evidence(0).limit(0.2) == found.evidence(0).limit(0.2)
+    assert np.array_equal(again.probability(scores), result.probability(scores))
+    assert again.evidence(0).limit(0.2) == result.evidence(0).limit(0.2)
 
 
 @pytest.mark.parametrize(("field", "value"), [("ratios", "high"), ("base_rate", None), ("n_pairs", None)])
@@ -152,9 +152,9 @@ def test_what_is_no_calibration_is_refused(plain):
 
 @pytest.mark.parametrize("share", [0, 1, 1.5, "ten"])
 def test_a_share_lies_between_0_and_1(share):
-    found = Calibration({0: Evidence.measured([scored(np.random.default_rng(0))])})
+    result = Calibration({0: Evidence.measured([scored(np.random.default_rng(0))])})
     with pytest.raises(LikewiseError, match=r"at_most_wrong=.*: expected a number between 0 and 1"):
-        found.n_results(np.ones((1, 1)), share)
+        result.n_results(np.ones((1, 1)), share)
 
 
 def test_the_error_of_true_probabilities_vanishes():

@@ -44,8 +44,8 @@ def test_tie_free_average_precision_equals_scikit_learn(dtype, one_set):
     y_q, y_g = rng.integers(7, size=90), None if one_set else rng.integers(7, size=90)
     Q, G = embedded(S)
     expected = by_definition(Q, G, y_q, y_g, lambda scores, relevant: average_precision_score(relevant, scores))
-    found = evaluate(Q, G, y_q, y_g)
-    np.testing.assert_allclose(found.average_precision, expected, atol=1e-12, rtol=0)
+    evaluation = evaluate(Q, G, y_q, y_g)
+    np.testing.assert_allclose(evaluation.average_precision, expected, atol=1e-12, rtol=0)
     assert mean_average_precision(Q, G, y_q, y_g) == pytest.approx(expected.mean(), abs=1e-12)
 
 
@@ -109,9 +109,9 @@ def test_scores_keep_the_precision_of_the_embeddings():
 def test_queries_without_a_relevant_item_are_excluded_and_counted():
     X, _ = clustered(6)
     y = np.array(["a", "a", "b", "c", "c", "d"])
-    found = evaluate(X, X, y)
-    assert (found.n_queries, found.n_excluded) == (4, 2)
-    np.testing.assert_array_equal(found.queries, [0, 1, 3, 4])
+    evaluation = evaluate(X, X, y)
+    assert (evaluation.n_queries, evaluation.n_excluded) == (4, 2)
+    np.testing.assert_array_equal(evaluation.queries, [0, 1, 3, 4])
     across = evaluate(X, X[:2], y, ["c", "z"])
     assert (across.n_queries, across.n_excluded) == (2, 4)
 
@@ -136,19 +136,19 @@ def test_macro_weighs_each_label_alike():
 
 def test_one_pass_gives_the_mean_and_its_interval():
     X, y = clustered()
-    found = evaluate(X, X, y, ks=(1, 7))
-    assert found.mean_average_precision == mean_average_precision(X, X, y)
-    assert found.interval == bootstrap_interval(found.average_precision)
+    evaluation = evaluate(X, X, y, ks=(1, 7))
+    assert evaluation.mean_average_precision == mean_average_precision(X, X, y)
+    assert evaluation.interval == bootstrap_interval(evaluation.average_precision)
 
 
 def test_summary_survives_json_and_holds_every_figure():
     X, y = clustered()
-    found = evaluate(X, X, y, ks=(np.int64(1), 10))
-    summary = json.loads(json.dumps(found.summary()))
-    assert summary["mAP"] == found.mean_average_precision
-    assert summary["P@10"] == found.per_query["P@10"].mean()
-    assert summary["macro_mAP"] == found.macro_mean
-    assert summary["mAP_interval"] == list(found.interval)
+    evaluation = evaluate(X, X, y, ks=(np.int64(1), 10))
+    summary = json.loads(json.dumps(evaluation.summary()))
+    assert summary["mAP"] == evaluation.mean_average_precision
+    assert summary["P@10"] == evaluation.per_query["P@10"].mean()
+    assert summary["macro_mAP"] == evaluation.macro_mean
+    assert summary["mAP_interval"] == list(evaluation.interval)
     assert (summary["n_queries"], summary["n_excluded"]) == (120, 0)
 
 
@@ -166,9 +166,9 @@ def test_a_sample_of_queries_is_seeded_and_its_interval_covers_the_whole():
 
 def test_one_class_is_measured_though_every_item_is_relevant():
     X, _ = clustered(50)
-    found = evaluate(X, X, np.zeros(50))
-    assert found.mean_average_precision == pytest.approx(1.0)
-    assert found.n_excluded == 0
+    evaluation = evaluate(X, X, np.zeros(50))
+    assert evaluation.mean_average_precision == pytest.approx(1.0)
+    assert evaluation.n_excluded == 0
 
 
 def test_depths_beyond_the_gallery_count_their_empty_places_as_misses():

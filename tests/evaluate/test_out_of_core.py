@@ -27,8 +27,8 @@ def small_blocks(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_a_store_gives_the_measures_of_its_labelled_rows(tmp_path: Path, kind: str) -> None:
     X, y = rows()
     store = FeatureStore.write(tmp_path / "x.features", X, ["" if i % 10 == 0 else str(c) for i, c in enumerate(y)])
-    kept = np.arange(N) % 10 != 0
-    X, y = X[kept], y[kept]
+    labelled = np.arange(N) % 10 != 0
+    X, y = X[labelled], y[labelled]
     model = {
         "slr": SLR(rank=5, max_iter=1).fit(X, y),
         "anchored": SimilarityLearner("linear", settings={"ridge": 0.1, "adaptation": 0.0, "geometry": "lda"}).fit(
@@ -67,8 +67,8 @@ def test_blocks_give_the_measures_of_the_whole_with_ties_and_all(seed: int, size
     rng = np.random.default_rng(seed)
     G, y = rng.integers(-2, 3, (50, 3)).astype(float), rng.integers(0, 6, 50)
     whole = evaluate(G, G, y, ks=(1, 4), n_queries=20, random_state=seed)
-    asked = whole.queries
-    parts = evaluate_blocks(G[asked], lambda: in_blocks(G, size), y[asked], y, asked, ks=(1, 4))
+    chosen = whole.queries
+    parts = evaluate_blocks(G[chosen], lambda: in_blocks(G, size), y[chosen], y, chosen, ks=(1, 4))
     assert whole.per_query.keys() == parts.per_query.keys()
     for name, values in whole.per_query.items():
         np.testing.assert_allclose(parts.per_query[name], values, atol=1e-12)

@@ -247,12 +247,12 @@ def test_layout_of_the_embeddings_does_not_matter(dtype, tmp_path):
 def test_other_number_types_are_scored_as_floats(dtype):
     X, y = clustered()
     X = np.abs(X).astype(dtype)
-    found = mean_average_precision(X, X, y)
-    assert found == pytest.approx(mean_average_precision(X.astype(float), X.astype(float), y), abs=1e-3)
+    mAP = mean_average_precision(X, X, y)
+    assert mAP == pytest.approx(mean_average_precision(X.astype(float), X.astype(float), y), abs=1e-3)
 
 
 def test_arguments_are_left_as_they_were():
     X, y = clustered()
-    kept = X.copy()
+    unchanged = X.copy()
     evaluate(X, X, y)
-    np.testing.assert_array_equal(X, kept)
+    np.testing.assert_array_equal(X, unchanged)

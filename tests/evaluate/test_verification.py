@@ -13,16 +13,16 @@ def gaussians(n: int = 50_000) -> tuple[np.ndarray, np.ndarray]:
 
 
 def test_area_and_equal_error_of_two_gaussians():
-    found = verification(*gaussians())
-    assert found.auroc == pytest.approx(norm.cdf(2 / np.sqrt(2)), abs=0.003)
-    assert found.equal_error == pytest.approx(norm.cdf(-1), abs=0.003)
+    result = verification(*gaussians())
+    assert result.auroc == pytest.approx(norm.cdf(2 / np.sqrt(2)), abs=0.003)
+    assert result.equal_error == pytest.approx(norm.cdf(-1), abs=0.003)
 
 
 def test_thresholds_accept_no_more_others_than_they_say():
     scores, same = gaussians()
-    found = verification(scores, same)
-    assert len(found.thresholds) == 3  # 50,000 other pairs are too few for 1 in 10,000
-    for threshold, rate in zip(found.thresholds, (0.1, 0.01, 0.001), strict=True):
+    result = verification(scores, same)
+    assert len(result.thresholds) == 3  # 50,000 other pairs are too few for 1 in 10,000
+    for threshold, rate in zip(result.thresholds, (0.1, 0.01, 0.001), strict=True):
         assert (scores[~same] >= threshold.score).mean() == pytest.approx(threshold.false_accept)
         assert threshold.false_accept <= rate
         assert (scores[same] >= threshold.score).mean() == pytest.approx(threshold.true_accept)

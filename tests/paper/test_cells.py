@@ -64,11 +64,11 @@ def test_another_run_is_not_taken_up(tmp_path: Path) -> None:
 def test_without_resume_the_earlier_results_are_moved_aside(tmp_path: Path) -> None:
     before = CellJournal(tmp_path, HEADER)
     before.add(*_done("SLR", 0, 0.5))
-    kept = before.path.read_bytes()
+    content = before.path.read_bytes()
     after = CellJournal(tmp_path, HEADER)
     assert after.done == {}
     assert after.moved is not None
-    assert after.moved.read_bytes() == kept
+    assert after.moved.read_bytes() == content
 
 
 def test_an_experiment_can_be_forgotten(tmp_path: Path) -> None:

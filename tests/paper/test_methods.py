@@ -11,7 +11,7 @@ from likewise.errors import LikewiseError
 from likewise.paper import variant
 from likewise.paper.methods import at_setting, default_methods, make, methods_from
 from likewise.paper.protocol import ProtocolSettings, TrainingBudget
-from likewise.rivals.compare.methods import timed_fit
+from likewise.rivals.compare.methods import chosen_setting, timed_fit
 
 SETTINGS, BUDGET = ProtocolSettings(rank=5), TrainingBudget.quick()
 
@@ -56,15 +56,17 @@ def test_a_rival_at_the_setting_it_chose_is_the_same_model(name: str) -> None:
     y = np.arange(120) % 4
     X = (rng.standard_normal((4, 10))[y] + rng.standard_normal((120, 10))).astype(np.float32)
     budget = TrainingBudget(oasis_steps=500, frml_steps=60, lmnn_rounds=1, lmnn_neighbours=(2, 3))
-    first = timed_fit(make(name, SETTINGS, budget, 0), X, y)
-    assert first.setting
-    again = timed_fit(at_setting(name, make(name, SETTINGS, budget, 0), first.setting), X, y)
-    assert again.setting == {}
-    np.testing.assert_allclose(again.model.similarity(X), first.model.similarity(X), rtol=1e-4, atol=1e-4)
+    first = make(name, SETTINGS, budget, 0)
+    timed_fit(first, X, y)
+    setting = chosen_setting(first)
+    assert setting
+    again = at_setting(name, make(name, SETTINGS, budget, 0), setting)
+    timed_fit(again, X, y)
+    assert chosen_setting(again) == {}
+    np.testing.assert_allclose(again.similarity(X), first.similarity(X), rtol=1e-4, atol=1e-4)
 
 
-# ---------------------------------------------------------------------------------------------------------------------
-# Variants of SLR
+# -- Variants of SLR ---------------------------------------------------------------------------------------------------
 
 VARIANTS = {
     "SLR": {"rank": 100, "adaptive": True, "compress": None},

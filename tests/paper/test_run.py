@@ -113,8 +113,8 @@ def test_a_killed_run_is_resumed(tmp_path: Path) -> None:
             time.sleep(0.005)
             assert process.poll() is None
         os.kill(process.pid, signal.SIGKILL)
-    kept = len(_rows(tmp_path / "b"))
-    assert 0 < kept < len(_rows(tmp_path / "a"))
+    n_rows = len(_rows(tmp_path / "b"))
+    assert 0 < n_rows < len(_rows(tmp_path / "a"))
     assert not (tmp_path / "b" / "report.md").exists()
     resumed = _run(*words, "-o", tmp_path / "b", "--resume")
     assert "of 19: " not in resumed.stderr  # finished tasks are not done again

@@ -20,7 +20,7 @@ from likewise.paper.theorem import (
 
 
 @pytest.fixture(scope="module")
-def made() -> tuple[np.ndarray, np.ndarray]:
+def rows() -> tuple[np.ndarray, np.ndarray]:
     rng = np.random.default_rng(0)
     y = np.arange(150) % 4
     return 0.7 * rng.standard_normal((4, 8))[y] + rng.standard_normal((150, 8)), y
@@ -33,9 +33,9 @@ def _dense(X: np.ndarray, y: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.nda
     return Y, M, Y - X @ M @ X.T
 
 
-def test_the_deviation_is_that_of_dense_regressions(made: tuple[np.ndarray, np.ndarray]) -> None:
+def test_the_deviation_is_that_of_dense_regressions(rows: tuple[np.ndarray, np.ndarray]) -> None:
     """(S₁ᵀX)⁺ S₁ᵀ Y S₂ (XᵀS₂)⁺ for real Gaussian matrices, against the formula that never forms them."""
-    X, y = made
+    X, y = rows
     Y, M, _ = _dense(X, y)
     problem = LabelRegression.of(X, y)
     U = X @ problem.V * problem.scale
@@ -47,8 +47,8 @@ def test_the_deviation_is_that_of_dense_regressions(made: tuple[np.ndarray, np.n
     assert deviation(problem, E1, E2) == pytest.approx(np.linalg.norm(M - M_hat, 2), rel=1e-8)
 
 
-def test_norms_and_bounds_are_those_of_the_dense_problem(made: tuple[np.ndarray, np.ndarray]) -> None:
-    X, y = made
+def test_norms_and_bounds_are_those_of_the_dense_problem(rows: tuple[np.ndarray, np.ndarray]) -> None:
+    X, y = rows
     Y, M, residual = _dense(X, y)
     problem = LabelRegression.of(X, y)
     sigma = np.linalg.svd(X, compute_uv=False)
@@ -71,9 +71,9 @@ def test_epsilon_is_the_inverse_of_the_size_asked_for() -> None:
     assert asked_size(60) > 10_000
 
 
-def test_errors_without_a_sketch_are_distributed_as_with_one(made: tuple[np.ndarray, np.ndarray]) -> None:
+def test_errors_without_a_sketch_are_distributed_as_with_one(rows: tuple[np.ndarray, np.ndarray]) -> None:
     """E[E Eᵀ] = k/(m - r - 1) I, the mean of an inverse Wishart matrix; and quantiles as with real sketches."""
-    problem = LabelRegression.of(*made)
+    problem = LabelRegression.of(*rows)
     r, k, m = problem.rank, len(problem.C), 40
     rng = np.random.default_rng(0)
     drawn = np.array([_error(problem, m, rng) for _ in range(4000)])
@@ -87,18 +87,18 @@ def test_errors_without_a_sketch_are_distributed_as_with_one(made: tuple[np.ndar
     np.testing.assert_allclose(np.quantile(sizes, [0.1, 0.5, 0.9]), np.quantile(real, [0.1, 0.5, 0.9]), rtol=0.03)
 
 
-def test_the_deviation_falls_as_the_root_of_m_and_stays_within_the_bound(made: tuple[np.ndarray, np.ndarray]) -> None:
-    problem = LabelRegression.of(*made)
+def test_the_deviation_falls_as_the_root_of_m_and_stays_within_the_bound(rows: tuple[np.ndarray, np.ndarray]) -> None:
+    problem = LabelRegression.of(*rows)
     rng = np.random.default_rng(0)
     sizes = np.array([100, 400, 1600, 6400])
     medians = np.array([np.median(deviations(problem, int(m), 100, rng)) for m in sizes])
     assert slope(sizes, medians, problem.rank) == pytest.approx(-0.5, abs=0.07)
-    asked = asked_size(problem.rank)
-    assert np.all(deviations(problem, asked, 50, rng) < problem.bounds(0.5)[0])
+    required = asked_size(problem.rank)
+    assert np.all(deviations(problem, required, 50, rng) < problem.bounds(0.5)[0])
 
 
-def test_the_smallest_size_is_where_the_bound_begins_to_hold(made: tuple[np.ndarray, np.ndarray]) -> None:
-    problem = LabelRegression.of(*made)
+def test_the_smallest_size_is_where_the_bound_begins_to_hold(rows: tuple[np.ndarray, np.ndarray]) -> None:
+    problem = LabelRegression.of(*rows)
     bound = float(np.quantile(deviations(problem, 100, 500, np.random.default_rng(5)), 0.95))
     m, share = smallest_size(problem, bound, 300, np.random.default_rng(0))
     assert 85 <= m <= 118
@@ -120,5 +120,5 @@ def test_iterates_of_the_optimum_s_rank_are_exact_after_one_iteration() -> None:
 
 
 def test_iterates_of_a_smaller_rank_approach_the_best_of_that_rank() -> None:
-    found = errors(*_made(100, 20), rank=2, n_iter=60)
-    assert found[-1] < 1e-3 * found[0]
+    distances = errors(*_made(100, 20), rank=2, n_iter=60)
+    assert distances[-1] < 1e-3 * distances[0]

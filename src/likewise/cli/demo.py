@@ -138,7 +138,7 @@ def measured(data: DemoData, seed: int) -> tuple[Any, list[Ranking], np.ndarray]
     part = row_part(np.unique(data.y, return_inverse=True)[1], _HELD_OUT, np.random.default_rng(seed))
     is_taught = ~np.isin(data.y, data.hidden)
     train = part.train[is_taught[part.train]]
-    T, y = data.X[part.test], data.y[part.test]
+    T, y = data.X[part.held], data.y[part.held]
     with working(f"learning from {plural(len(train), 'labelled row')}"):
         model = SimilarityLearner(random_state=seed).fit(data.X[train], data.y[train])
         in_index = Index.build(model, T).model  # tells rows of taught labels from others
@@ -146,10 +146,10 @@ def measured(data: DemoData, seed: int) -> tuple[Any, list[Ranking], np.ndarray]
     for label, one in (("cosine", Cosine().fit(T)), ("learned", model), ("learned, in an index", in_index)):
         Q, G = one.transform_query(T), one.transform(T)
         evaluation = evaluate(Q, G, y)
-        known = is_taught[part.test][evaluation.queries]
+        known = is_taught[part.held][evaluation.queries]
         taught, new = (float(evaluation.values[some].mean()) for some in (known, ~known))
         rankings.append(Ranking(label, Q, G, taught, new))
-    return model, rankings, part.test
+    return model, rankings, part.held
 
 
 # -- The data ---------------------------------------------------------------------------------------------------------

@@ -12,7 +12,9 @@ import numpy as np
 import scipy
 import scipy.sparse as sp
 import sklearn
+from numpy.typing import ArrayLike
 from sklearn.base import BaseEstimator, ClassNamePrefixFeaturesOutMixin, TransformerMixin
+from sklearn.utils import Tags
 
 import likewise
 from likewise.errors import LikewiseError
@@ -23,7 +25,7 @@ from likewise.learn.maths.labels import with_every_label
 from likewise.learn.maths.scatter import NoveltyModel
 from likewise.learn.model_file import about, identity, load_model, model_class, register_model, save_model
 from likewise.rows.table import MOST_COLUMNS
-from likewise.utils.arrays import as_given, check_magnitude, row_hashes, to_host
+from likewise.utils.arrays import Array, as_given, check_magnitude, row_hashes, to_host
 from likewise.utils.onnx_graph import Graph, onnx_file
 from likewise.utils.validation import NUMERIC_ROWS, check_array, check_is_fitted, is_missing, validate_data
 
@@ -46,24 +48,24 @@ class SimilarityModel(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEst
     `save` writes and `load` restores.
     """
 
-    def transform(self, X: Any) -> np.ndarray:
+    def transform(self, X: Array) -> np.ndarray:
         """Gallery side of the rows of X, shape (n, r): a NumPy array, whatever X is.
 
         Under scikit-learn's `array_api_dispatch` a tensor gives a tensor, on its own device.
         """
         return as_given(X, _finite(self._gallery_side, self._validated_gallery(X)))
 
-    def transform_query(self, X: Any) -> np.ndarray:
+    def transform_query(self, X: Array) -> np.ndarray:
         """Query side of the rows of X, shape (n, r): its inner product with `transform` is the similarity."""
         return as_given(X, _finite(self._query_side, self._validated_query(X)))
 
-    def similarity(self, Q: Any, G: Any = None) -> np.ndarray:
+    def similarity(self, Q: Array, G: Array = None) -> np.ndarray:
         """Similarity of each row of Q with each row of G (of Q itself if G is None), shape (n_q, n_g)."""
         gallery = self._validated_gallery(Q if G is None else G)
         images = _finite(self._gallery_side, gallery)
         return as_given(Q, _finite(lambda rows: self._query_side(rows) @ images.T, self._validated_query(Q)))
 
-    def score(self, X: Any, y: Any) -> float:
+    def score(self, X: Array, y: ArrayLike) -> float:
         """Mean average precision: every row is a query and ranks all other rows."""
         Q, G = self._validated_query(X), self._validated_gallery(X)
         sides = _finite(self._query_side, Q), _finite(self._gallery_side, G)
@@ -72,10 +74,10 @@ class SimilarityModel(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEst
     # -- what a score means -------------------------------------------------------------------------------------------
 
     calibration_: dict[str, Any] | None = None
-    novelty_map_: Any = None
-    novelty_means_: Any = None
-    novelty_background_: Any = None
-    novelty_scale_: Any = None
+    novelty_map_: Array = None
+    novelty_means_: Array = None
+    novelty_background_: Array = None
+    novelty_scale_: Array = None
 
     @property
     def calibration(self) -> Calibration:
@@ -88,7 +90,7 @@ class SimilarityModel(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEst
             )
         return Calibration.from_dict(self.calibration_)
 
-    def calibrate(self, X: Any, y: Any) -> Self:
+    def calibrate(self, X: Array, y: ArrayLike) -> Self:
         """Measure what the scores mean on labelled rows that `fit` did not learn from; each ranks all others."""
         if self.learned_from(X).any():
             raise LikewiseError("X contains training rows; calibrate on new rows")
@@ -104,7 +106,7 @@ class SimilarityModel(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEst
         self.calibration_ = calibration.as_dict()
         return self
 
-    def predict_proba_pairs(self, Q: Any, G: Any = None, base_rate: float | None = None) -> np.ndarray:
+    def predict_proba_pairs(self, Q: Array, G: Array = None, base_rate: float | None = None) -> np.ndarray:
         """Probability that each row of Q matches each row of G (of Q itself if G is None), shape (n_q, n_g).
 
         `base_rate` is the share of all pairs that match; None is that of the held-out pairs, `calibration.base_rate`.
@@ -117,7 +119,7 @@ class SimilarityModel(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEst
         """Whether the model has `novelty`."""
         return self.novelty_scale_ is not None
 
-    def novelty(self, X: Any) -> np.ndarray:
+    def novelty(self, X: Array) -> np.ndarray:
         """How far each row of X is from every class of `fit`, (n,): above 1 it is unlike all of them.
 
         Of held-out rows of known classes half are below 0, and 95 % below 1.
@@ -158,7 +160,9 @@ class SimilarityModel(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEst
 
         return load_model(path, subclass, cls.__name__)
 
-    def _open(self, X: Any, y: Any = None, sample_weight: Any = None, fewest_used: float = np.inf) -> Rows:
+    def _open(
+        self, X: Array, y: ArrayLike | None = None, sample_weight: ArrayLike | None = None, fewest_used: float = np.inf
+    ) -> Rows:
         """Labelled rows on an engine, from all that `open_rows` takes, or opened before.
 
         Sets `n_features_in_` and, for a data frame, `feature_names_in_`. `fewest_used` is the number of rows without a
@@ -179,7 +183,7 @@ class SimilarityModel(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEst
             del self.feature_names_in_
         return rows
 
-    def _validated(self, X: Any) -> Any:
+    def _validated(self, X: Array) -> Array:
         # A query is a single row, and scikit-learn's validation takes ten times as long as its product with a map.
         width = None if hasattr(self, "feature_names_in_") else getattr(self, "n_features_in_", None)
         plain = type(X) is np.ndarray and X.ndim == 2 and X.dtype in (np.float32, np.float64)
@@ -188,15 +192,15 @@ class SimilarityModel(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEst
         check_is_fitted(self)
         return validate_data(self, to_host(X), reset=False, accept_sparse="csr", dtype=[np.float64, np.float32])
 
-    def _validated_gallery(self, X: Any) -> Any:
+    def _validated_gallery(self, X: Array) -> Array:
         """Rows of the gallery side; a model whose sides differ in width says here what it expects."""
         return self._validated(X)
 
-    def _validated_query(self, X: Any) -> Any:
+    def _validated_query(self, X: Array) -> Array:
         """Rows of the query side."""
         return self._validated(X)
 
-    def _validated_for_fit(self, X: Any, y: Any) -> tuple[Any, Any]:
+    def _validated_for_fit(self, X: Array, y: ArrayLike | None) -> tuple[Array, np.ndarray]:
         """Rows as float32 or float64, dense or CSR, and as many labels, of which some may be missing."""
         X, y = to_host(X), y if isinstance(y, np.ndarray) else to_host(y)
         filled = with_every_label(y)
@@ -208,11 +212,10 @@ class SimilarityModel(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEst
         """Keep hashes of the rows learned from, unless they are too many or on a cluster."""
         self.training_rows_ = None
         if rows.where != "dask" and rows.n_rows <= MOST_HASHES:
-            engine: Any = rows.engine
-            blocks = [engine.X] if rows.where == "memory" else (block.rows for block in engine.blocks())
+            blocks = (block.rows for block in rows.engine.blocks())
             self.training_rows_ = np.unique(np.concatenate([row_hashes(to_host(block)) for block in blocks]))
 
-    def learned_from(self, X: Any) -> np.ndarray:
+    def learned_from(self, X: Array) -> np.ndarray:
         """Whether `fit` learned from each row of X, so that its scores are optimistic.
 
         All False for a model of more than a million rows, or of rows on a cluster.
@@ -244,10 +247,10 @@ class SimilarityModel(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEst
             raise LikewiseError(f"new_items={new_items!r} is for SimilarityLearner; expected 'auto' or 0")
         return self
 
-    def _gallery_side(self, X: Any) -> np.ndarray:
+    def _gallery_side(self, X: Array) -> np.ndarray:
         raise NotImplementedError
 
-    def _query_side(self, X: Any) -> np.ndarray:
+    def _query_side(self, X: Array) -> np.ndarray:
         return self._gallery_side(X)
 
     @property
@@ -255,7 +258,7 @@ class SimilarityModel(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEst
         """Width of both sides; scikit-learn names the output columns by it."""
         return self._query_side(np.zeros((1, self.n_features_in_))).shape[1]
 
-    def __sklearn_tags__(self) -> Any:
+    def __sklearn_tags__(self) -> Tags:
         tags = super().__sklearn_tags__()
         tags.target_tags.required = True
         tags.input_tags.sparse = True
@@ -302,12 +305,12 @@ class SimilarityModel(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEst
         """Add the two sides of `rows` to a graph and return their names."""
         raise LikewiseError(f"{type(self).__name__} has no ONNX export: it does not implement _write_onnx")
 
-    def __init_subclass__(cls, **kwargs: Any) -> None:
-        super().__init_subclass__(**kwargs)
+    def __init_subclass__(cls) -> None:
+        super().__init_subclass__()
         register_model(cls)
 
 
-def _width_of(side: Callable[[Any], np.ndarray], width: Any) -> int:
+def _width_of(side: Callable[[Array], np.ndarray], width: object) -> int:
     """How many numbers one side makes of a row of `width` zeros."""
     if type(width) is not int or not 0 < width <= MOST_COLUMNS:
         raise LikewiseError(f"n_features_in_={width!r}: expected a number of columns")
@@ -319,15 +322,15 @@ def _width_of(side: Callable[[Any], np.ndarray], width: Any) -> int:
 
 # -- Numbers that overflow: a sentence instead of NaN -----------------------------------------------------------------
 
-Fit = TypeVar("Fit", bound=Callable[..., Any])
+Fit = TypeVar("Fit", bound=Callable[..., SimilarityModel])
 
 
 def finite_fit(fit: Fit) -> Fit:
     """Decorate `fit`: raise if a fitted attribute is not finite; note the date and the versions."""
 
     @functools.wraps(fit)
-    def checked(self: Any, *args: Any, **options: Any) -> Any:
-        vars(self).pop("calibration_", None)  # of an earlier fit
+    def checked(self: SimilarityModel, *args: object, **options: object) -> SimilarityModel:
+        self.__dict__.pop("calibration_", None)  # of an earlier fit
         try:
             with np.errstate(all="ignore"):
                 fitted = fit(self, *args, **options)
@@ -340,7 +343,7 @@ def finite_fit(fit: Fit) -> Fit:
     return checked  # type: ignore[return-value]
 
 
-def _check_learned(model: Any) -> None:
+def _check_learned(model: SimilarityModel) -> None:
     """Raise if an array that was learned is not finite, and leave none behind."""
     state = {name: value for name, value in vars(model).items() if name.endswith("_")}
     arrays = {name: value for name, value in state.items() if isinstance(value, np.ndarray) and value.dtype.kind == "f"}
@@ -351,14 +354,14 @@ def _check_learned(model: Any) -> None:
         raise LikewiseError(f"{_cannot(model)} ({', '.join(broken)} would not be finite)")
 
 
-def _cannot(model: Any) -> str:
+def _cannot(model: SimilarityModel) -> str:
     return (
         f"{type(model).__name__} cannot learn from these rows in floating point: their values, their weights or the "
         "differences within classes are too far apart"
     )
 
 
-def _finite(side: Callable[[Any], np.ndarray], rows: Any) -> np.ndarray:
+def _finite(side: Callable[[Array], np.ndarray], rows: Array) -> np.ndarray:
     """A side of rows, none of it infinite or NaN."""
     with np.errstate(all="ignore"):
         Z = side(rows)
@@ -375,13 +378,13 @@ def load(path: str | os.PathLike[str]) -> SimilarityModel:
     return load_model(path, model_class, "a similarity model")
 
 
-def project(X: Any, components: np.ndarray) -> np.ndarray:
+def project(X: Array, components: np.ndarray) -> np.ndarray:
     """X @ components.T in X's own precision, dense whether X is sparse or not."""
     product = X @ components.T.astype(X.dtype, copy=False)
     return product.toarray() if sp.issparse(product) else np.asarray(product)
 
 
-def checked_side(X: Any, width: int, name: str, what: str) -> Any:
+def checked_side(X: Array, width: int, name: str, what: str) -> Array:
     """Rows of a side that has a width of its own."""
     X = check_array(X, accept_sparse="csr", dtype=[np.float64, np.float32], input_name=what)
     if X.shape[1] != width:

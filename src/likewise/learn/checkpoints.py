@@ -23,7 +23,7 @@ _FIELDS: dict[str, tuple[type, ...]] = {
     "setting": (dict,), "seed": (int,), "tried": (list,), "held_out": (dict, type(None)),
     "calibration": (dict, type(None)),
 }  # fmt: skip
-LARGEST = 1e30  # squares of larger numbers overflow in float32 and are no factors of anything
+LARGEST = 1e30  # squares of larger numbers overflow in float32 ; no factor has any
 
 
 class CheckpointFile:

@@ -3,10 +3,12 @@
 from typing import Any, ClassVar, Self
 
 import numpy as np
+from numpy.typing import ArrayLike
+from sklearn.utils import Tags
 
 from likewise.errors import LikewiseError
 from likewise.learn.base import SimilarityModel, finite_fit
-from likewise.utils.arrays import check_magnitude, dense, unit_rows
+from likewise.utils.arrays import Array, check_magnitude, dense, unit_rows
 from likewise.utils.onnx_graph import Graph
 from likewise.utils.validation import validate_data
 
@@ -17,7 +19,7 @@ class Unlearned(SimilarityModel):
     mean_: np.ndarray
 
     @finite_fit
-    def fit(self, X: Any, y: Any = None) -> Self:
+    def fit(self, X: Array, y: ArrayLike | None = None) -> Self:
         """Remember the width and the mean of X; y is not used."""
         self._validate_params()
         X = validate_data(self, X, accept_sparse="csr", dtype=[np.float64, np.float32])
@@ -26,7 +28,7 @@ class Unlearned(SimilarityModel):
         self.mean_ = np.asarray(X.mean(axis=0)).ravel()
         return self
 
-    def _centred(self, X: Any) -> np.ndarray:
+    def _centred(self, X: Array) -> np.ndarray:
         return dense(X) - self.mean_.astype(X.dtype, copy=False)
 
     def _check_loaded(self) -> None:
@@ -36,7 +38,7 @@ class Unlearned(SimilarityModel):
             )
         super()._check_loaded()
 
-    def __sklearn_tags__(self) -> Any:
+    def __sklearn_tags__(self) -> Tags:
         tags = super().__sklearn_tags__()
         tags.target_tags.required = False
         return tags
@@ -56,7 +58,7 @@ class Cosine(Unlearned):
     def __init__(self, centre: bool = False) -> None:
         self.centre = centre
 
-    def _gallery_side(self, X: Any) -> np.ndarray:
+    def _gallery_side(self, X: Array) -> np.ndarray:
         return np.asarray(dense(unit_rows(self._centred(X) if self.centre else X)))
 
     def _write_onnx(self, graph: Graph, rows: str) -> tuple[str, str]:

@@ -1,6 +1,5 @@
 """From one embedding model to another: `fit_map(old, new)`, so that an index survives a change of encoder."""
 
-from numbers import Real
 from typing import Any, ClassVar, Self
 
 import numpy as np
@@ -9,10 +8,10 @@ from sklearn.preprocessing import normalize
 
 from likewise.errors import LikewiseError
 from likewise.learn.base import SimilarityModel, checked_side, finite_fit, project
-from likewise.learn.maths.labels import generator
-from likewise.utils.arrays import dense
+from likewise.learn.maths.labels import Seed, generator
+from likewise.utils.arrays import Array, dense
 from likewise.utils.onnx_graph import Graph
-from likewise.utils.validation import Interval, check_array, check_is_fitted
+from likewise.utils.validation import NOT_NEGATIVE, check_array, check_is_fitted
 
 RIDGES = (0.0, 1e-4, 1e-3, 1e-2, 1e-1, 1.0, 10.0)  # in units of the mean eigenvalue of the Gram matrix
 HELD_SHARE = 0.2
@@ -42,17 +41,14 @@ class EmbeddingMap(SimilarityModel):
     n_features_in_, n_new_features_ : widths of the two spaces.
     """
 
-    _parameter_constraints: ClassVar[dict[str, Any]] = {
-        "alpha": [Interval(Real, 0, None, closed="left"), None],
-        "random_state": ["random_state"],
-    }
+    _parameter_constraints: ClassVar[dict[str, Any]] = {"alpha": [NOT_NEGATIVE, None], "random_state": ["random_state"]}
 
-    def __init__(self, *, alpha: float | None = None, random_state: Any = None) -> None:
+    def __init__(self, *, alpha: float | None = None, random_state: Seed = None) -> None:
         self.alpha = alpha
         self.random_state = random_state
 
     @finite_fit
-    def fit(self, X: Any, y: Any) -> Self:
+    def fit(self, X: Array, y: Array) -> Self:
         """Learn the map from rows X of the old space to rows y of the new one, item by item."""
         self._validate_params()
         old, new = (
@@ -70,7 +66,7 @@ class EmbeddingMap(SimilarityModel):
         self.components_ = np.ascontiguousarray(T.T, dtype=new.dtype)
         return self
 
-    def score(self, X: Any, y: Any) -> float:
+    def score(self, X: Array, y: Array) -> float:
         """Mean cosine between mapped rows X of the old space and rows y of the new one."""
         mapped, new = self.transform(X), self._validated_query(y)
         return float(np.mean(np.sum(normalize(mapped) * normalize(new), axis=1)))
@@ -84,20 +80,20 @@ class EmbeddingMap(SimilarityModel):
         scores = [float(np.sum(normalize((old[held] - mean) @ T + new_mean) * goal)) for T in maps]
         return RIDGES[int(np.argmax(scores))]
 
-    def _gallery_side(self, X: Any) -> np.ndarray:
+    def _gallery_side(self, X: Array) -> np.ndarray:
         return project(X, self.components_) + self._shift().astype(X.dtype)
 
-    def _query_side(self, X: Any) -> np.ndarray:
+    def _query_side(self, X: Array) -> np.ndarray:
         return dense(X)
 
     def _shift(self) -> np.ndarray:
         return self.new_mean_ - self.components_ @ self.mean_
 
-    def _validated_gallery(self, X: Any) -> Any:
+    def _validated_gallery(self, X: Array) -> Array:
         check_is_fitted(self)
         return checked_side(X, self.n_features_in_, "the map", "old")
 
-    def _validated_query(self, X: Any) -> Any:
+    def _validated_query(self, X: Array) -> Array:
         check_is_fitted(self)
         return checked_side(X, self.n_new_features_, "the map", "new")
 
@@ -113,7 +109,7 @@ class EmbeddingMap(SimilarityModel):
         return rows, graph.plus(graph.mapped(rows, self.components_.T), self._shift())
 
 
-def fit_map(old: Any, new: Any, *, alpha: float | None = None, random_state: Any = None) -> EmbeddingMap:
+def fit_map(old: Array, new: Array, *, alpha: float | None = None, random_state: Seed = None) -> EmbeddingMap:
     """Learn to map rows of an old embedding space to a new one from the same items in both.
 
     Examples

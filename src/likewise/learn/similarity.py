@@ -4,31 +4,31 @@ import copy
 import warnings
 from contextlib import nullcontext
 from dataclasses import asdict, fields, replace
-from numbers import Integral
 from typing import Any, ClassVar, Self, cast
 
 import numpy as np
 import scipy.sparse as sp
+from numpy.typing import ArrayLike
 
 from likewise.errors import LikewiseError
 from likewise.learn.base import SimilarityModel, finite_fit
 from likewise.learn.checkpoints import SavedChoice, facts_of
 from likewise.learn.choose.anchored_search import GAMMAS, Choice, SearchSpace, choose_setting
-from likewise.learn.choose.search import CVResults, given_splits, row_splits
+from likewise.learn.choose.search import CV, CVResults, given_splits, row_splits
 from likewise.learn.choose.unseen import BaseRows, choose_shrinkage_map, chosen_map
 from likewise.learn.engines.opening import Rows
 from likewise.learn.maths.engine import MemoryEngine
 from likewise.learn.maths.gate import MOST_ROWS, Gate, learn_gate
 from likewise.learn.maths.kernel_ridge import RegressionFactory
 from likewise.learn.maths.kernels import BaseMap, Features, Scaling, UnitRows, sample, scaled, scaling_of
-from likewise.learn.maths.labels import generator
+from likewise.learn.maths.labels import Seed, generator
 from likewise.learn.maths.scatter import NOVELTY_ROWS, NoveltyModel
 from likewise.learn.maths.setting import SCALINGS, SIZES, Embedding, OutputHead, Setting, checked_settings
 from likewise.learn.maths.unseen import ShrinkageMap
-from likewise.utils.arrays import dense, evenly_spaced, is_foreign, to_host
+from likewise.utils.arrays import Array, dense, evenly_spaced, is_foreign, to_host
 from likewise.utils.onnx_graph import Graph
 from likewise.utils.progress import progress_bar
-from likewise.utils.validation import Interval, StrOptions
+from likewise.utils.validation import COUNT, StrOptions
 
 MOST_CHOOSING = 20_000  # rows, of those that are not in memory: more cost time and change no choice
 MOST_CLASSES = 1_000  # to choose the settings on: work grows with their square, and more change no choice
@@ -106,17 +106,17 @@ class SimilarityLearner(SimilarityModel):
     """
 
     gate_: dict[str, Any] | None = None
-    gate_landmarks_: Any = None
-    gate_density_: Any = None
-    gate_classes_: Any = None
-    gate_directions_: Any = None
-    gate_centre_: Any = None
-    gate_base_: Any = None
+    gate_landmarks_: Array = None
+    gate_density_: Array = None
+    gate_classes_: Array = None
+    gate_directions_: Array = None
+    gate_centre_: Array = None
+    gate_base_: Array = None
 
     _parameter_constraints: ClassVar[dict[str, Any]] = {
         "kernel": [StrOptions(set(GAMMAS))],
         "scaling": [StrOptions({"auto", *SCALINGS})],
-        "n_landmarks": [Interval(Integral, 1, None, closed="left"), None],
+        "n_landmarks": [COUNT, None],
         "settings": [dict, None],
         "cv": ["cv_object"],
         "random_state": ["random_state"],
@@ -130,8 +130,8 @@ class SimilarityLearner(SimilarityModel):
         scaling: str = "auto",
         n_landmarks: int | None = None,
         settings: dict[str, Any] | None = None,
-        cv: Any = None,
-        random_state: Any = None,
+        cv: CV = None,
+        random_state: Seed = None,
         verbose: int = 0,
     ) -> None:
         self.kernel = kernel
@@ -143,7 +143,7 @@ class SimilarityLearner(SimilarityModel):
         self.verbose = verbose
 
     @finite_fit
-    def fit(self, X: Any, y: Any = None, sample_weight: Any = None) -> Self:
+    def fit(self, X: Array, y: ArrayLike | None = None, sample_weight: ArrayLike | None = None) -> Self:
         """Choose the settings on held-out rows, then learn from all of them; a row of weight w counts as w rows.
 
         X is what `open_rows` takes, or opened by it with a memory limit, a device or a checkpoint. Outside of memory,
@@ -185,12 +185,12 @@ class SimilarityLearner(SimilarityModel):
             self._learn_gate(rows.unlabelled)
         return self
 
-    def _open_rows(self, X: Any, y: Any, sample_weight: Any, whitening_width: int | None) -> Rows:
+    def _open_rows(self, X: Array, y: ArrayLike | None, sample_weight: ArrayLike | None, width: int | None) -> Rows:
         """Wide arrays of other libraries are learned in NumPy: their inner products are fewer than a Gram matrix."""
-        if is_foreign(X) and (whitening_width or X.ndim != 2 or X.shape[0] < X.shape[1]):
+        if is_foreign(X) and (width or X.ndim != 2 or X.shape[0] < X.shape[1]):
             X, y, sample_weight = to_host(X), to_host(y), to_host(sample_weight)
         opened = self._open(X, y, sample_weight, np.inf if (self.settings or {}).get("share") == 0 else FEWEST_ROWS)
-        if whitening_width is not None and opened.where != "memory":
+        if width is not None and opened.where != "memory":
             raise LikewiseError(f"X is {type(X).__name__}: whitening_width is for arrays in memory")
         X_held = cast(MemoryEngine, opened.engine).X if opened.engine.in_memory else None
         if self.scaling == "standard" and sp.issparse(X_held):
@@ -273,7 +273,7 @@ class SimilarityLearner(SimilarityModel):
             self.projection_, self.offset_, head, base, self.setting_["share"], gate,
         )  # fmt: skip
 
-    def _gallery_side(self, X: Any) -> np.ndarray:
+    def _gallery_side(self, X: Array) -> np.ndarray:
         if not hasattr(self, "_embedding"):  # read from a file, or without its gate
             self._embedding = self._built_embedding()
         return self._embedding(X)

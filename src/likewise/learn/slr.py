@@ -2,23 +2,19 @@
 
 import warnings
 from dataclasses import fields
-from numbers import Integral, Real
 from typing import Any, ClassVar, Self
 
 import numpy as np
+from numpy.typing import ArrayLike
 
 from likewise.errors import InterruptedFitWarning, LikewiseError
 from likewise.learn.base import SimilarityModel, finite_fit, project
 from likewise.learn.checkpoints import Checkpoint
-from likewise.learn.engines.opening import Rows
-from likewise.learn.maths.labels import LabelTarget, generator, has_one_label_per_row
-from likewise.learn.maths.solvers import SavedIterations, Solution, SolverOptions, solve
-from likewise.utils.arrays import in_memory
+from likewise.learn.maths.labels import LabelTarget, Seed, generator, has_one_label_per_row
+from likewise.learn.maths.solvers import SolverOptions, solve
+from likewise.utils.arrays import Array, in_memory
 from likewise.utils.onnx_graph import Graph
-from likewise.utils.validation import Interval, StrOptions, check_is_fitted
-
-COUNT = Interval(Integral, 1, None, closed="left")
-SHARE = Interval(Real, 0, None, closed="left")
+from likewise.utils.validation import COUNT, NOT_NEGATIVE, StrOptions, check_is_fitted
 
 
 class SLR(SimilarityModel):
@@ -80,9 +76,9 @@ class SLR(SimilarityModel):
         "margins": ["array-like"],
         "compress": [StrOptions({"gaussian", "sample", "landmarks"}), None],
         "compress_size": [COUNT, None],
-        "alpha": [SHARE],
+        "alpha": [NOT_NEGATIVE],
         "init": [StrOptions({"fixed", "paper"})],
-        "tol": [SHARE],
+        "tol": [NOT_NEGATIVE],
         "random_state": ["random_state"],
         "verbose": ["verbose"],
     }
@@ -99,7 +95,7 @@ class SLR(SimilarityModel):
         alpha: float = 0.0,
         init: str = "fixed",
         tol: float = 0.0,
-        random_state: Any = None,
+        random_state: Seed = None,
         verbose: int = 0,
     ) -> None:
         self.rank, self.adaptive, self.max_iter, self.margins = rank, adaptive, max_iter, margins
@@ -107,7 +103,7 @@ class SLR(SimilarityModel):
         self.init, self.tol, self.random_state, self.verbose = init, tol, random_state, verbose
 
     @finite_fit
-    def fit(self, X: Any, y: Any = None, sample_weight: Any = None) -> Self:
+    def fit(self, X: Array, y: ArrayLike | None = None, sample_weight: ArrayLike | None = None) -> Self:
         """Learn M from rows X with one label each; a row of weight w counts as w rows.
 
         X is anything that `open_rows` takes, or opened by it: that is where the memory limit, the device and the
@@ -124,22 +120,16 @@ class SLR(SimilarityModel):
         self.classes_, self.n_samples_ = rows.classes, rows.n_rows
         options = SolverOptions(**{field.name: getattr(self, field.name) for field in fields(SolverOptions)})
         rng = generator(self.random_state)
-        solution = solve(rows.engine, target, options, rng, self._saved_iterations(rows, rng))
-        return self._keep(solution, rows.engine.dtype)
-
-    def _saved_iterations(self, rows: Rows, rng: np.random.Generator) -> SavedIterations | None:
-        return None if rows.checkpoint is None else Checkpoint(rows.checkpoint, self, rows.engine, rng)
-
-    def _keep(self, solution: Solution, dtype: np.dtype) -> Self:
-        """Attributes of a fitted model from a solution."""
+        saved = None if rows.checkpoint is None else Checkpoint(rows.checkpoint, self, rows.engine, rng)
+        solution = solve(rows.engine, target, options, rng, saved)
         query, gallery = solution.components()
-        self.query_components_ = np.ascontiguousarray(query, dtype=dtype)
-        self.components_ = np.ascontiguousarray(gallery, dtype=dtype)
+        self.query_components_ = np.ascontiguousarray(query, dtype=rows.engine.dtype)
+        self.components_ = np.ascontiguousarray(gallery, dtype=rows.engine.dtype)
         self.rank_, self.condition_, self.history_ = solution.rank, solution.condition, solution.result.history
         in_closed_form = not self.history_ and not solution.result.interrupted
         self.n_iter_ = 1 if in_closed_form else len(self.history_)
         if solution.result.interrupted:
-            warnings.warn(InterruptedFitWarning(self.n_iter_), stacklevel=4)
+            warnings.warn(InterruptedFitWarning(self.n_iter_), stacklevel=3)
         return self
 
     def query_map(self) -> np.ndarray:
@@ -147,10 +137,10 @@ class SLR(SimilarityModel):
         check_is_fitted(self)
         return self.query_components_.T @ self.components_
 
-    def _query_side(self, X: Any) -> np.ndarray:
+    def _query_side(self, X: Array) -> np.ndarray:
         return project(X, self.query_components_)
 
-    def _gallery_side(self, X: Any) -> np.ndarray:
+    def _gallery_side(self, X: Array) -> np.ndarray:
         return project(X, self.components_)
 
     def _write_onnx(self, graph: Graph, rows: str) -> tuple[str, str]:

@@ -149,12 +149,12 @@ def figure3_tasks(run: PaperRun) -> Iterator[Task]:
 
 
 def _figure3_work(run: PaperRun, name: str, number: int) -> Done:
-    split = run.protocol.split(number)
+    split, model = run.protocol.split(number), run.model(name, number)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # the figure shows that a small m interpolates
-        fitted = timed_fit(run.model(name, number), split.X, split.y)
+        seconds = timed_fit(model, split.X, split.y)
     kind, _, m = name.rpartition("-")
-    return Done([Cell(FIGURE3, kind, number, float(m), measured(fitted.model, split), {}, fitted.seconds)])
+    return Done([Cell(FIGURE3, kind, number, float(m), measured(model, split), {}, seconds)])
 
 
 def figure3_section(run: PaperRun) -> list[Block]:

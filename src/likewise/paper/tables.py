@@ -12,7 +12,7 @@ from likewise.evaluate import evaluate
 from likewise.paper.cells import Cell, Done
 from likewise.paper.methods import at_setting, default_methods, warm_up
 from likewise.paper.run import PaperRun, Task
-from likewise.rivals.compare.methods import timed_fit
+from likewise.rivals.compare.methods import chosen_setting, timed_fit
 from likewise.utils.reporting.pictures import nearest
 from likewise.utils.reporting.report import Block, Heading, TableBlock, Text
 from likewise.utils.wording import duration, mean_and_deviation, short
@@ -40,11 +40,12 @@ def tasks(run: PaperRun) -> Iterator[Task]:
 
 def _work(run: PaperRun, name: str, number: int) -> Done:
     split = run.protocol.split(number)
-    fitted = timed_fit(run.model(name, number), split.X, split.y)
-    cell = Cell(EXPERIMENT, name, number, "", measured(fitted.model, split), fitted.setting, fitted.seconds)
+    model = run.model(name, number)
+    seconds = timed_fit(model, split.X, split.y)
+    cell = Cell(EXPERIMENT, name, number, "", measured(model, split), chosen_setting(model), seconds)
     if number:
         return Done([cell])
-    Q, G = fitted.model.transform_query(split.Q), fitted.model.transform(split.Q)
+    Q, G = model.transform_query(split.Q), model.transform(split.Q)
     first = nearest(Q, G, min(SHOWN, len(Q) - 1), exclude=np.arange(len(Q)))  # as numbers of test rows
     return Done([cell], {"found": first.tolist()})
 
@@ -109,8 +110,8 @@ def _times_work(run: PaperRun, name: str) -> Done:
     split, model, first = run.protocol.split(0), run.model(name), _first(run, name)
     warm_up(name, model, split.X, split.y)
     setting = {} if first is None else first.setting
-    fitted = timed_fit(at_setting(name, model, setting), split.X, split.y)
-    return Done([Cell(TIMES, name, 0, "", {}, setting, fitted.seconds)])
+    seconds = timed_fit(at_setting(name, model, setting), split.X, split.y)
+    return Done([Cell(TIMES, name, 0, "", {}, setting, seconds)])
 
 
 def _first(run: PaperRun, name: str) -> Cell | None:
@@ -190,10 +191,10 @@ def choices_tasks(run: PaperRun) -> Iterator[Task]:
 def _choices_work(run: PaperRun, choice: OpenChoice, name: str, number: int) -> Done:
     split = run.protocol.split(number, **choice.protocol)
     model = run.model(name, number).set_params(**choice.model)
-    fitted = timed_fit(model, split.X, split.y)
+    seconds = timed_fit(model, split.X, split.y)
     G, y_g = (split.Q, None) if choice.gallery == "test" else (split.X, split.y)
     values = figures(model.transform_query(split.Q), model.transform(G), split.y_q, y_g)
-    return Done([Cell(CHOICES, name, number, choice.name, values, {}, fitted.seconds)])
+    return Done([Cell(CHOICES, name, number, choice.name, values, {}, seconds)])
 
 
 def choices_section(run: PaperRun) -> list[Block]:

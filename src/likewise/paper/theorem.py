@@ -260,7 +260,7 @@ def _smallest(run: PaperRun, cells: list[Cell], rank: int) -> str:
         "because of its term √ε, as m to the power -0.25. "
     )
     smallest = {form: run.journal.cells(EXPERIMENT, f"smallest m, form {form}") for form in (1, 2)}
-    shown = [f"{float(found[0].at):,.0f} for form {form}" for form, found in smallest.items() if found]
+    shown = [f"{float(stored[0].at):,.0f} for form {form}" for form, stored in smallest.items() if stored]
     if not shown:
         return text
     return text + (

@@ -19,8 +19,7 @@ from likewise.utils.arrays import dense
 from likewise.utils.onnx_graph import Graph
 from likewise.utils.validation import StrOptions
 
-# ---------------------------------------------------------------------------------------------------------------------
-# Without learning
+# -- Without learning --------------------------------------------------------------------------------------------------
 
 
 class Euclid(Unlearned):
@@ -41,8 +40,7 @@ class Euclid(Unlearned):
         return graph.compared(graph.plus(rows, -self.mean_), "distance")
 
 
-# ---------------------------------------------------------------------------------------------------------------------
-# Centred rows, their classes and their covariance
+# -- Centred rows, their classes and their covariance ------------------------------------------------------------------
 
 
 @dataclass(frozen=True)
@@ -117,8 +115,7 @@ def principal_directions(X: np.ndarray, r: int) -> np.ndarray:
     return np.ascontiguousarray((V * fixed_signs(V)).T, dtype=X.dtype)
 
 
-# ---------------------------------------------------------------------------------------------------------------------
-# Linear maps with one setting that matters, a shrinkage or a ridge
+# -- Linear maps with one setting that matters, a shrinkage or a ridge -------------------------------------------------
 
 
 class SearchedLinear(LinearBaseline):

@@ -5,7 +5,6 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from functools import cache, wraps
 from itertools import product
-from numbers import Integral, Real
 from typing import Any, ClassVar, Self, TypeVar, dataclass_transform
 
 import numpy as np
@@ -18,26 +17,22 @@ from likewise.learn.maths.kernels import Features, mean_square_distance
 from likewise.learn.maths.labels import encode_labels, generator, sample_rows
 from likewise.utils.arrays import dense, row_hashes, unit_rows
 from likewise.utils.onnx_graph import Graph
-from likewise.utils.validation import Interval, StrOptions
+from likewise.utils.validation import COUNT, NOT_NEGATIVE, POSITIVE, SHARE, StrOptions
 
 _AUTO = StrOptions({"auto"})
-COUNT = Interval(Integral, 1, None, closed="left")
-_POSITIVE = Interval(Real, 0, None, closed="neither")
-_NOT_NEGATIVE = Interval(Real, 0, None, closed="left")
-_SHARE = Interval(Real, 0, 1, closed="both")
 _COUNTS = "batch max_iter n_hidden n_iter n_landmarks n_rounds n_steps rank"
 
 CONSTRAINTS: dict[str, list[Any]] = {
     **{name: [COUNT] for name in _COUNTS.split()},
     **{name: [COUNT, None] for name in ("max_rows", "n_components")},
-    **{name: [_POSITIVE, _AUTO] for name in ("C", "scale", "step", "temperature", "width")},
-    **{name: [_SHARE, _AUTO] for name in ("mu", "shrinkage", "weight")},
+    **{name: [POSITIVE, _AUTO] for name in ("C", "scale", "step", "temperature", "width")},
+    **{name: [SHARE, _AUTO] for name in ("mu", "shrinkage", "weight")},
     **{name: ["boolean"] for name in ("normalize", "rescale")},
-    "alpha": [_NOT_NEGATIVE, _AUTO],
-    "decay": [_NOT_NEGATIVE],
+    "alpha": [NOT_NEGATIVE, _AUTO],
+    "decay": [NOT_NEGATIVE],
     "holdout": [StrOptions({"rows", "classes"})],
     "k": [COUNT, _AUTO],
-    "lam": [_SHARE],
+    "lam": [SHARE],
     "random_state": ["random_state"],
 }
 """A parameter means the same in every baseline. Choices among words are stated by the class; grids are sequences."""
@@ -199,8 +194,7 @@ class LinearBaseline(Baseline):
         return graph.compared(graph.plus(mapped, -self.offset_), self.metric_)
 
 
-# ---------------------------------------------------------------------------------------------------------------------
-# Rows compared by cosine or distance
+# -- Rows compared by cosine or distance -------------------------------------------------------------------------------
 
 
 def compare(Z: np.ndarray, metric: str) -> tuple[np.ndarray, np.ndarray]:
@@ -254,8 +248,7 @@ def remembering(function: Callable[[Any], np.ndarray]) -> Callable[[Any], np.nda
     return call
 
 
-# ---------------------------------------------------------------------------------------------------------------------
-# Inner loops
+# -- Inner loops -------------------------------------------------------------------------------------------------------
 
 
 def compiled(function: Loop) -> Loop:

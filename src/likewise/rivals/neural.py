@@ -13,10 +13,10 @@ from likewise.errors import optional
 from likewise.learn.base import project
 from likewise.learn.choose.search import Params, Sides
 from likewise.learn.maths.labels import generator
-from likewise.rivals.common import COUNT, Baseline, batches, estimator
+from likewise.rivals.common import Baseline, batches, estimator
 from likewise.rivals.posteriors import posterior
 from likewise.utils.onnx_graph import Graph
-from likewise.utils.validation import StrOptions
+from likewise.utils.validation import COUNT, StrOptions
 
 _BATCH = 128  # rows per step
 _STEP, _DECAY = 0.003, 0.01  # of AdamW

@@ -5,6 +5,7 @@ What we use of scikit-learn's validation, private parts included: a release that
 
 from collections.abc import Callable
 from functools import wraps
+from numbers import Integral, Real
 from typing import Any, TypeVar
 
 import numpy as np
@@ -16,10 +17,15 @@ from sklearn.utils.validation import check_is_fitted
 from likewise.errors import LikewiseError
 
 __all__ = [
-    "NUMERIC_ROWS", "Interval", "Options", "StrOptions", "check_X_y", "check_array", "check_is_fitted",
-    "check_sample_weight", "feature_names", "is_absent", "is_missing",
-    "is_no_label", "validate_data",
+    "COUNT", "NOT_NEGATIVE", "NUMERIC_ROWS", "POSITIVE", "SHARE", "Interval", "Options", "StrOptions", "check_X_y",
+    "check_array", "check_is_fitted", "check_sample_weight", "feature_names", "is_absent", "is_missing", "is_no_label",
+    "validate_data",
 ]  # fmt: skip
+
+COUNT = Interval(Integral, 1, None, closed="left")
+POSITIVE = Interval(Real, 0, None, closed="neither")
+NOT_NEGATIVE = Interval(Real, 0, None, closed="left")
+SHARE = Interval(Real, 0, 1, closed="both")
 
 NUMERIC_ROWS = {"accept_sparse": "csr", "dtype": ["float64", "float32"], "order": "C"}
 """Rows as models learn from them: float32 or float64, dense or CSR."""

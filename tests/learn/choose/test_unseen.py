@@ -31,4 +31,4 @@ def test_where_nothing_can_be_ranked_the_plain_cosine_is_kept(n_classes):
     results = CVResults()  # three classes are too few to hold any out; rows of 40 classes have nothing to find
     unit = UnitRows(MemoryEngine(X, np.arange(40) % n_classes, n_classes))
     assert ShrinkageMap(**choose_shrinkage_map(unit, results, np.random.default_rng(0)).setting) == ShrinkageMap()
-    assert len(results) == 0
+    assert results.records == []

@@ -76,12 +76,12 @@ def test_a_sweep_and_its_sums_are_those_of_the_memory_engine(make):
     np.testing.assert_allclose(there.gallery(R).G, gallery.G, atol=1e-12)
     np.testing.assert_allclose(there.class_sums(L), here.class_sums(L), atol=1e-10)
     for target in (LabelTarget(0.9, 0.3), LabelTarget(adaptive=False)):
-        expected, found = (e.sweep(L, gallery, target) for e in (here, there))
-        np.testing.assert_allclose(found[0], expected[0], atol=1e-8)
-        assert found[1] == pytest.approx(expected[1], rel=1e-10)
+        expected, swept = (e.sweep(L, gallery, target) for e in (here, there))
+        np.testing.assert_allclose(swept[0], expected[0], atol=1e-8)
+        assert swept[1] == pytest.approx(expected[1], rel=1e-10)
     balanced = LabelTarget(0.9, 0.3, same_weight=np.linspace(0.5, 2, 9))
-    expected, found = (e.sweep(L, gallery, balanced) for e in (here, there))
-    np.testing.assert_allclose(found[0], expected[0], atol=1e-8)
+    expected, swept = (e.sweep(L, gallery, balanced) for e in (here, there))
+    np.testing.assert_allclose(swept[0], expected[0], atol=1e-8)
 
 
 @pytest.mark.second

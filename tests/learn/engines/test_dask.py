@@ -88,8 +88,8 @@ def test_float64_and_weights_agree_closely(client: Any) -> None:
 def test_chunks_of_unknown_size_are_measured(client: Any) -> None:
     X, y = rows()
     chunked = da.from_array(X, chunks=(200, D))
-    kept = chunked[da.from_array(y < 5, chunks=200)]
-    assert_same(SLR(rank=6, max_iter=1).fit(X[y < 5], y[y < 5]), SLR(rank=6, max_iter=1).fit(kept, y[y < 5]), X)
+    few = chunked[da.from_array(y < 5, chunks=200)]
+    assert_same(SLR(rank=6, max_iter=1).fit(X[y < 5], y[y < 5]), SLR(rank=6, max_iter=1).fit(few, y[y < 5]), X)
 
 
 def test_columns_are_met_in_groups_that_a_worker_can_hold(client: Any, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -204,21 +204,21 @@ def test_what_travels_in_a_pass_is_what_the_formula_says(client: Any, monkeypatc
     marks = engine.take(np.sort(np.random.default_rng(0).permutation(len(X))[:m])).gallery(L)
     gallery = engine.gallery(L)
     distributed.wait([*engine._blocks, *gallery.groups])
-    made: dict[Any, Any] = {}
+    by_key: dict[Any, Any] = {}
     plain = type(engine)._submit
 
     def noted(self: Any, *arguments: Any) -> Any:
         future = plain(self, *arguments)
-        made[future.key] = future  # kept, so that it can be weighed
+        by_key[future.key] = future  # kept, so that it can be weighed
         return future
 
     for columns, width in [(marks, m), (gallery, len(X))]:
-        made.clear()
+        by_key.clear()
         before = _received(client)
         monkeypatch.setattr(type(engine), "_submit", noted)
         engine.sweep(L, columns, target)
         monkeypatch.setattr(type(engine), "_submit", plain)
-        futures = {**made, **{future.key: future for future in getattr(columns, "groups", [])}}
+        futures = {**by_key, **{future.key: future for future in getattr(columns, "groups", [])}}
         got = {key: n - before[key] for key, n in _received(client).items() if n > before[key]}
         assert set(got) <= {*futures, *(block.key for block in engine._blocks)}
         sent = sum(n * len(pickle.dumps(futures[key].result(), 5)) for key, n in got.items() if key in futures)
@@ -231,16 +231,16 @@ def test_sums_larger_than_a_block_are_added_up_over_blocks_first(client: Any, mo
     way, options = "as many landmarks as fit", ANCHORED["as many landmarks as fit"]
     plain = SimilarityLearner(**options).fit(opened(way, X, y))
     monkeypatch.setattr("likewise.learn.engines.dask._BLOCK_BYTES", 140_000)  # the sums of 193 landmarks are twice that
-    asked: list[int] = []
+    sizes: list[int] = []
     submit = DaskEngine._submit
 
     def noted(self: Any, function: Any, *arguments: Any) -> Any:
-        asked.append(len(arguments) - 1 if function.__name__ == "_sums" else 0)
+        sizes.append(len(arguments) - 1 if function.__name__ == "_sums" else 0)
         return submit(self, function, *arguments)
 
     monkeypatch.setattr(DaskEngine, "_submit", noted)
     assert_same(plain, SimilarityLearner(**options).fit(opened(way, da.from_array(X, chunks=(100, D)), y)), X, 1e-8)
-    assert set(asked) == {0, 1, 2}
+    assert set(sizes) == {0, 1, 2}
     assert blocks_at_a_time(object()) == 1
 
 
@@ -262,7 +262,7 @@ def test_the_command_line_learns_on_a_cluster(client: Any, tmp_path: Path) -> No
 
     X, y = rows()
     store = FeatureStore.write(tmp_path / "x.features", X, ["" if i % 9 == 0 else str(c) for i, c in enumerate(y)])
-    kept, words = (
+    few, words = (
         np.arange(N) % 9 != 0,
         ["--method", "slr", "--rank", "6", "--max-iter", "1", "-o", str(tmp_path / "m")],
     )
@@ -271,7 +271,7 @@ def test_the_command_line_learns_on_a_cluster(client: Any, tmp_path: Path) -> No
     assert "78 of 700 rows have no label and are left out" in result.stderr
     model = SLR.load(tmp_path / "m")
     assert model.classes_.tolist() == sorted(set(y.tolist()))
-    assert_same(SLR(rank=6, max_iter=1).fit(X[kept], y[kept]), model, X)
+    assert_same(SLR(rank=6, max_iter=1).fit(X[few], y[few]), model, X)
     nobody = CliRunner().invoke(app, ["fit", str(store.path), "--dask", "nonsense://nowhere", *words])
     assert nobody.exit_code == 2
     assert "no Dask scheduler answers at 'nonsense://nowhere'" in nobody.stderr

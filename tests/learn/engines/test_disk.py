@@ -160,16 +160,15 @@ def test_a_store_brings_its_own_labels_and_leaves_out_unlabelled_rows(tmp_path: 
     X, y = rows()
     labels = [("" if i % 10 == 0 else str(c)) for i, c in enumerate(y)]
     store = FeatureStore.write(tmp_path / "x.features", X, labels)
-    kept = np.arange(N) % 10 != 0
-    plain = SLR(rank=6, max_iter=2).fit(X[kept], y[kept])
+    labelled = np.arange(N) % 10 != 0
+    plain = SLR(rank=6, max_iter=2).fit(X[labelled], y[labelled])
     for source in (store, store.path, str(store.path)):
         model = SLR(rank=6, max_iter=2).fit(open_rows(source, memory_limit=SMALL))
         assert model.classes_.tolist() == plain.classes_.tolist()
         assert_same(plain, model, X)
 
 
-# ---------------------------------------------------------------------------------------------------------------------
-# What is refused, in words
+# -- What is refused, in words -----------------------------------------------------------------------------------------
 
 
 def test_a_truncated_file_is_named_with_what_it_lacks(tmp_path: Path) -> None:
@@ -237,8 +236,7 @@ def test_files_of_the_wrong_kind_are_refused(tmp_path: Path) -> None:
         SLR(rank=2, compress="gaussian", compress_size=50).fit(saved(tmp_path, X), y)
 
 
-# ---------------------------------------------------------------------------------------------------------------------
-# Memory and kills, each in a process of its own
+# -- Memory and kills, each in a process of its own --------------------------------------------------------------------
 
 MEASURED = """
 import json, sys

@@ -121,8 +121,8 @@ def test_a_limit_goes_with_the_rows(tmp_path: Path) -> None:
 def test_rows_without_a_label_or_a_weight_are_not_there(tmp_path: Path) -> None:
     labels = np.where(np.arange(90) % 10 == 0, "", Y.astype(str))
     store = FeatureStore.write(tmp_path / "x.features", X, labels)
-    kept = labels != ""
-    for rows in (open_rows(store), open_rows(Table(X, labels)), open_rows(X, Y, kept.astype(float))):
+    labelled = labels != ""
+    for rows in (open_rows(store), open_rows(Table(X, labels)), open_rows(X, Y, labelled.astype(float))):
         assert (rows.n_rows, rows.classes.tolist()) == (81, [0, 1, 2])
     with pytest.raises(LikewiseError, match="X has no labels: name a file with --labels"):
         open_rows(Table(X))

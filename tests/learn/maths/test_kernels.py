@@ -14,9 +14,9 @@ from likewise.utils.arrays import unit_rows
 @pytest.mark.parametrize("shape", [(60, 12), (12, 60)])
 def test_the_basis_diagonalises_the_centred_gram_matrix(shape):
     X = unit_rows(np.random.default_rng(0).standard_normal(shape))
-    found = dual_basis(X, None) if shape[0] < shape[1] else gram_basis(X.T @ X, X.mean(axis=0), len(X), None)
-    F = found(X)
-    np.testing.assert_allclose(F.T @ F, np.diag(found.g), atol=1e-10)
+    basis = dual_basis(X, None) if shape[0] < shape[1] else gram_basis(X.T @ X, X.mean(axis=0), len(X), None)
+    F = basis(X)
+    np.testing.assert_allclose(F.T @ F, np.diag(basis.g), atol=1e-10)
     np.testing.assert_allclose(F @ F.T, (X - X.mean(0)) @ (X - X.mean(0)).T, atol=1e-8)
 
 

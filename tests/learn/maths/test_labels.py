@@ -169,9 +169,9 @@ def test_a_sample_keeps_every_class(size, seed):
 
 def test_a_sample_keeps_classes_in_their_share_and_small_ones_whole():
     codes = np.repeat([0, 1, 2], [900, 90, 4])
-    kept = sample_by_class(codes, 100, np.random.default_rng(0), least=4)
-    np.testing.assert_array_equal(np.bincount(codes[kept]), [91, 9, 4])
-    assert len(np.unique(kept)) == len(kept)
+    sampled = sample_by_class(codes, 100, np.random.default_rng(0), least=4)
+    np.testing.assert_array_equal(np.bincount(codes[sampled]), [91, 9, 4])
+    assert len(np.unique(sampled)) == len(sampled)
     for most in (None, 994):
         np.testing.assert_array_equal(sample_by_class(codes, most, np.random.default_rng(0)), np.arange(994))
 

@@ -16,8 +16,8 @@ KNOWN, STRANGE = ORDER[Y[ORDER] < 5], ORDER[Y[ORDER] >= 5]
 
 
 def test_unknown_classes_are_told_from_known_ones():
-    found = NoveltyModel.of(X[KNOWN[:600]], Y[KNOWN[:600]], np.random.default_rng(0))
-    novelty = found.novelty(X[np.concatenate([KNOWN[600:], STRANGE])])
+    novelty_model = NoveltyModel.of(X[KNOWN[:600]], Y[KNOWN[:600]], np.random.default_rng(0))
+    novelty = novelty_model.novelty(X[np.concatenate([KNOWN[600:], STRANGE])])
     is_strange = np.arange(len(novelty)) >= len(KNOWN) - 600
     assert roc_auc_score(is_strange, novelty) > 0.9
     assert (novelty[~is_strange] > 1).mean() < 0.12
@@ -26,9 +26,9 @@ def test_unknown_classes_are_told_from_known_ones():
 def test_rows_wider_than_many_are_compared_in_leading_directions():
     rng = np.random.default_rng(0)
     wide = X @ rng.standard_normal((64, 400))
-    found = NoveltyModel.of(wide[KNOWN[:600]], Y[KNOWN[:600]], rng)
-    assert found.map.shape == (400, 256)
-    assert np.isfinite(found.novelty(wide[:5])).all()
+    novelty_model = NoveltyModel.of(wide[KNOWN[:600]], Y[KNOWN[:600]], rng)
+    assert novelty_model.map.shape == (400, 256)
+    assert np.isfinite(novelty_model.novelty(wide[:5])).all()
 
 
 @pytest.mark.parametrize("rows", [sp.csr_array(X[:50]), X[:2]])

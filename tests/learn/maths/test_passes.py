@@ -84,6 +84,6 @@ def test_symmetric_scores_take_their_mirror_image_from_the_same_tile(n, c, seed,
     for margins in ((1.0, 0.0), (0.7, -0.2)):
         target = LabelTarget(*margins)
         expected, loss = gallery.deviation(P, codes, weights, target)
-        found, found_loss = symmetric_deviation(P, codes, weights, gallery, target, lambda work: map(work, blocks))
-        np.testing.assert_allclose(found, expected, atol=1e-9)
-        assert found_loss == pytest.approx(loss, rel=1e-9, abs=1e-9)
+        swept, swept_loss = symmetric_deviation(P, codes, weights, gallery, target, lambda work: map(work, blocks))
+        np.testing.assert_allclose(swept, expected, atol=1e-9)
+        assert swept_loss == pytest.approx(loss, rel=1e-9, abs=1e-9)

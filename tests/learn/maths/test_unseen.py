@@ -39,8 +39,8 @@ def by_definition(unit: UnitRows, a: float, h: float, p: float) -> np.ndarray:
 @pytest.mark.parametrize("shape", SHAPES)
 def test_the_map_is_that_of_the_full_covariances_for_any_row(shape, setting):
     unit, rows = unit_of(*planted(*shape)), np.random.default_rng(1).standard_normal((20, shape[1]))
-    found = ShrinkageMap(*setting).learned_from(unit)
-    np.testing.assert_allclose(similarities(found, rows), similarities(by_definition(unit, *setting), rows), atol=1e-8)
+    ours = ShrinkageMap(*setting).learned_from(unit)
+    np.testing.assert_allclose(similarities(ours, rows), similarities(by_definition(unit, *setting), rows), atol=1e-8)
 
 
 @pytest.mark.parametrize("shape", SHAPES)

@@ -38,27 +38,27 @@ def test_a_tie_is_unsure_or_small_and_a_loss_is_called_one() -> None:
 
 
 def test_a_win_is_recommended_with_its_margin() -> None:
-    found = standing(
+    result = standing(
         outcome("cosine", 0.0), outcome("LDA + cosine", 0.05), outcome("SimilarityLearner", 0.071, ours=True)
     )
-    assert found.recommendation() == "SimilarityLearner, by 2.1 points of mAP over LDA + cosine (p < 0.001)"
-    assert [o.label for o in found.ranked] == ["SimilarityLearner", "LDA + cosine", "cosine"]
+    assert result.recommendation() == "SimilarityLearner, by 2.1 points of mAP over LDA + cosine (p < 0.001)"
+    assert [o.label for o in result.ranked] == ["SimilarityLearner", "LDA + cosine", "cosine"]
 
 
 def test_a_rival_that_wins_is_recommended_as_plainly() -> None:
-    found = standing(outcome("LDA + cosine", 0.05), outcome("SimilarityLearner", 0.03, ours=True))
-    assert found.recommendation() == "LDA + cosine, by 2.0 points of mAP over SimilarityLearner (p < 0.001)"
-    assert found.contests()["linear"].verdict == "behind"
+    result = standing(outcome("LDA + cosine", 0.05), outcome("SimilarityLearner", 0.03, ours=True))
+    assert result.recommendation() == "LDA + cosine, by 2.0 points of mAP over SimilarityLearner (p < 0.001)"
+    assert result.contests()["linear"].verdict == "behind"
 
 
 def test_a_tie_goes_to_the_narrower_and_at_like_width_to_the_better_whatever_their_seconds() -> None:
     ours = outcome("SimilarityLearner", 0.0510, ours=True, seconds=3.0, width=20)
-    found = standing(ours, outcome("LDA + cosine", 0.0505, seconds=0.5, width=10)).recommendation()
-    assert found.startswith("a tie between SimilarityLearner at ")
-    assert "take the narrower, LDA + cosine (10 wide against 20)" in found
+    result = standing(ours, outcome("LDA + cosine", 0.0505, seconds=0.5, width=10)).recommendation()
+    assert result.startswith("a tie between SimilarityLearner at ")
+    assert "take the narrower, LDA + cosine (10 wide against 20)" in result
     for seconds in (0.1, 30.0):
-        found = standing(ours, outcome("LDA + cosine", 0.0505, seconds=seconds, width=19)).recommendation()
-        assert found.endswith("take the better, SimilarityLearner (about as wide)")
+        result = standing(ours, outcome("LDA + cosine", 0.0505, seconds=seconds, width=19)).recommendation()
+        assert result.endswith("take the better, SimilarityLearner (about as wide)")
 
 
 def test_with_neighbours_is_a_block_of_the_cosines_alone() -> None:
@@ -74,30 +74,30 @@ def test_with_neighbours_is_a_block_of_the_cosines_alone() -> None:
 
 def test_a_posterior_comes_with_a_warning_and_gives_way_to_a_cosine_as_good() -> None:
     rival, posterior = outcome("logistic", 0.02, "posterior"), outcome("ours, posterior", 0.05, "posterior", ours=True)
-    found = standing(rival, posterior, outcome("ours, cosine", 0.03, "kernel", ours=True))
-    assert found.recommendation().startswith("ours, posterior, by 3.0 points of mAP over logistic")
-    assert found.recommendation().endswith("if only classes of training will ever be searched")
-    found = standing(rival, posterior, outcome("ours, cosine", 0.049, "kernel", ours=True))
-    assert found.recommendation() == "ours, cosine, by 2.9 points of mAP over logistic (p < 0.001)"
+    result = standing(rival, posterior, outcome("ours, cosine", 0.03, "kernel", ours=True))
+    assert result.recommendation().startswith("ours, posterior, by 3.0 points of mAP over logistic")
+    assert result.recommendation().endswith("if only classes of training will ever be searched")
+    result = standing(rival, posterior, outcome("ours, cosine", 0.049, "kernel", ours=True))
+    assert result.recommendation() == "ours, cosine, by 2.9 points of mAP over logistic (p < 0.001)"
 
 
 def test_a_rival_is_held_against_ours_of_its_own_kind() -> None:
     linear, kernel = outcome("our linear", 0.1, ours=True), outcome("our kernel", 0.2, "kernel", ours=True)
     rivals = [outcome("lda", 0.05), outcome("nystroem", 0.19, "kernel"), outcome("logistic", 0.1, "posterior")]
-    found = standing(linear, kernel, *rivals)
-    peers = [found.against_ours(rival) for rival in rivals]
+    result = standing(linear, kernel, *rivals)
+    peers = [result.against_ours(rival) for rival in rivals]
     assert [peer and peer.one for peer in peers] == ["our linear", "our kernel", "our kernel"]
     assert [round(peer.difference, 6) for peer in peers if peer] == [0.05, 0.01, 0.1]
-    assert found.against_ours(linear) is None
-    assert set(found.contests()) == {"linear", "kernel"}
+    assert result.against_ours(linear) is None
+    assert set(result.contests()) == {"linear", "kernel"}
 
 
 def test_what_failed_comes_last_and_takes_no_part() -> None:
     broken = Outcome("broken", "broken", "linear", True, error="LikewiseError: no")
-    found = standing(broken, outcome("cosine", 0.0), outcome("lda", 0.05))
-    assert found.ranked[-1] is broken
-    assert found.recommendation() == "lda, by 5.0 points of mAP over cosine (p < 0.001)"
-    assert found.to_dict()["methods"][-1]["error"] == "LikewiseError: no"
+    result = standing(broken, outcome("cosine", 0.0), outcome("lda", 0.05))
+    assert result.ranked[-1] is broken
+    assert result.recommendation() == "lda, by 5.0 points of mAP over cosine (p < 0.001)"
+    assert result.to_dict()["methods"][-1]["error"] == "LikewiseError: no"
     assert standing(broken).recommendation() == "nothing, since no method ran"
     assert standing(broken, outcome("lda", 0.05)).recommendation() == "lda, the only one that ran"
 
@@ -107,21 +107,21 @@ def test_several_splits_are_averaged_and_their_queries_pooled() -> None:
         MethodRun({"P@1": 0.5}, 1.0, 3, {}, np.array([0.2, 0.4])),
         MethodRun({"P@1": 0.7}, 3.0, 3, {}, np.array([0.6, 0.8])),
     ]
-    found = Outcome("m", "m", "linear", False, runs)
-    assert found.score == pytest.approx(0.5)
-    assert found.deviation == pytest.approx(np.std([0.3, 0.7], ddof=1))
-    assert (found.figures["P@1"], found.seconds) == pytest.approx((0.6, 2.0))
-    np.testing.assert_array_equal(found.values, [0.2, 0.4, 0.6, 0.8])
-    assert found.interval
-    assert found.interval[0] < 0.5 < found.interval[1]
+    result = Outcome("m", "m", "linear", False, runs)
+    assert result.score == pytest.approx(0.5)
+    assert result.deviation == pytest.approx(np.std([0.3, 0.7], ddof=1))
+    assert (result.figures["P@1"], result.seconds) == pytest.approx((0.6, 2.0))
+    np.testing.assert_array_equal(result.values, [0.2, 0.4, 0.6, 0.8])
+    assert result.interval
+    assert result.interval[0] < 0.5 < result.interval[1]
 
 
 def test_the_recommendation_is_one_sentence_over_both_tables() -> None:
     seen = standing(outcome("lda", 0.05), outcome("SimilarityLearner", 0.07, ours=True))
     unseen = standing(outcome("cosine", 0.05), outcome("SimilarityLearner (unseen)", 0.02, ours=True))
-    found = Comparison(10, 2, 2, 1, 0.3, 0, seen, unseen, None, [])
-    assert found.recommendation() == (
+    result = Comparison(10, 2, 2, 1, 0.3, 0, seen, unseen, None, [])
+    assert result.recommendation() == (
         "For known classes: SimilarityLearner, by 2.0 points of mAP over lda (p < 0.001); "
         "for new classes: cosine, by 3.0 points of mAP over SimilarityLearner (unseen) (p < 0.001)."
     )
-    assert json.loads(json.dumps(found.to_dict()))["unseen"]["final"]["verdict"] == "behind"
+    assert json.loads(json.dumps(result.to_dict()))["unseen"]["final"]["verdict"] == "behind"

@@ -91,8 +91,7 @@ class Choice(NamedTuple):
     calibration: dict[str, Any] | None = None
 
 
-# ---------------------------------------------------------------------------------------------------------------------
-# Scoring one setting
+# -- Scoring one setting -----------------------------------------------------------------------------------------------
 
 
 class MapSearch(Search[Setting, "_Fold"]):
@@ -109,10 +108,7 @@ class MapSearch(Search[Setting, "_Fold"]):
         self.unit, self.splits, self.factory = unit, splits, factory
         self.rows = round(float(np.mean([len(split.train) for split in splits])))  # that each split learns from
         self._prepared = dict[float, list[_Fold]]()
-        super().__init__(_Fold.score, [], results, self._described, on_score)
-
-    def _described(self, setting: Setting) -> dict[str, Any]:
-        return {**asdict(setting), "rows": self.rows}
+        super().__init__(_Fold.score, [], results, lambda setting: {**asdict(setting), "rows": self.rows}, on_score)
 
     def try_all(self, candidates: Sequence[Setting]) -> None:
         """Score those that have not been tried; settings of one γ are tried side by side."""
@@ -120,20 +116,21 @@ class MapSearch(Search[Setting, "_Fold"]):
             super().try_all(list(together))
 
     def timed(self, candidates: list[Setting]) -> Iterator[tuple[list[float], float]]:  # type: ignore[override]
-        """The scores of settings of one γ, in threads."""
-        self._at(candidates[0].gamma)  # by all BLAS threads
+        """The scores of settings of one γ, in threads; one that has no map in floating point drops out."""
+        folds = self._at(candidates[0].gamma)  # by all BLAS threads
+
+        def timed(setting: Setting) -> tuple[list[float], float]:
+            began = time.perf_counter()
+            try:
+                scores = [fold.score(setting) for fold in folds]
+            except np.linalg.LinAlgError:
+                scores = [np.nan] * len(self.splits)
+            return scores, time.perf_counter() - began
+
         # One BLAS thread where products are small: BLAS threads would spin on the cores of ours.
         small = len(candidates) > 1 or not self.factory.full_resolution(candidates[0].gamma)
         with single_threaded_blas() if small else nullcontext():
-            yield from ordered_map(self._timed, candidates)
-
-    def _timed(self, setting: Setting) -> tuple[list[float], float]:
-        began = time.perf_counter()
-        try:
-            scores = [fold.score(setting) for fold in self._at(setting.gamma)]
-        except np.linalg.LinAlgError:  # a setting that has no map in floating point drops out
-            scores = [np.nan] * len(self.splits)
-        return scores, time.perf_counter() - began
+            yield from ordered_map(timed, candidates)
 
     def average_precisions(self, setting: Setting) -> list[np.ndarray]:
         """For each split the average precision of every held-out row, nan where there is nothing to find."""
@@ -145,7 +142,7 @@ class MapSearch(Search[Setting, "_Fold"]):
         return Calibration.measured(fold.pairs(setting, rows) for fold, rows in folds)
 
     def few_landmarks(self) -> MapSearch:
-        """The same search where memory holds no kernel of the rows learned from, and landmarks stand for them."""
+        """The same search where memory holds no kernel of the rows learned from, and landmarks represent them."""
         n = min(len(split.train) for split in self.splits)
         memory = min(self.factory.memory, 4 * n * max(n, self.unit.engine.shape[1]) - 1)
         factory = replace(self.factory, memory=memory)
@@ -173,36 +170,31 @@ class _Fold:
 
     def average_precisions(self, setting: Setting) -> np.ndarray:
         """Average precision of each held-out row."""
-        Z, codes = self._repeated(self._images(setting, self.held, self.split.held), self.split.held)
+        Z, codes = self._repeated(*self._vectors(setting, self.held, self.split.held))
         if np.all(np.bincount(codes)[codes] > 1):
             return each_score(Z, codes, Z[:0], codes[:0])
-        return each_score(Z, codes, *self._repeated(self._learned_images(setting), self._learned_rows))
+        return each_score(Z, codes, *self._repeated(*self._vectors(setting)))
 
     def pairs(self, setting: Setting, held: np.ndarray) -> dict[int, ScoredPairs]:
         """Scores of held-out rows with each other and with the rows learned from."""
-        codes = self.unit.engine.row_codes
-        Z = self._images(setting, self.regression.encode(self.unit.engine.X[held]), held)
-        learned = self._learned_images(setting)
-        return held_out_pairs((Z, Z), codes[held], learned, codes[self._learned_rows])
+        codes, encoded = self.unit.engine.row_codes, self.regression.encode(self.unit.engine.X[held])
+        Z, (learned, rows) = self._vectors(setting, encoded, held)[0], self._vectors(setting)
+        return held_out_pairs((Z, Z), codes[held], learned, codes[rows])
 
-    def _vectors(self, setting: Setting, Z: np.ndarray, rows: np.ndarray) -> np.ndarray:
-        """What is searched, from the images of rows; the base part needs no labels."""
-        z = setting.head(self._map(setting))(Z)
+    def _vectors(
+        self, setting: Setting, encoded: np.ndarray | None = None, rows: np.ndarray | None = None
+    ) -> tuple[np.ndarray, np.ndarray]:
+        """What is searched of encoded rows, and the rows; None is those learned from. The base part needs no labels."""
+        learned = self._map(setting)
+        if encoded is None or rows is None:
+            Z, rows = learned.images(), self.split.train[self.regression.unit.engine.order]
+        else:
+            Z = encoded @ learned.L.astype(encoded.dtype)
+        z = setting.head(learned)(Z)
         if setting.share == 1:
-            return z
+            return z, rows
         base = self.factory.base_map(self.unit, setting.share)(self.unit.engine.X[rows])
-        return joined(setting.share, z, base) if setting.share else base
-
-    def _images(self, setting: Setting, encoded: Any, rows: np.ndarray) -> np.ndarray:
-        return self._vectors(setting, encoded @ self._map(setting).L.astype(encoded.dtype), rows)
-
-    def _learned_images(self, setting: Setting) -> np.ndarray:
-        return self._vectors(setting, self._map(setting).images(), self._learned_rows)
-
-    @property
-    def _learned_rows(self) -> np.ndarray:
-        """Rows of the images of a map, in its order."""
-        return self.split.train[self.regression.unit.engine.order]
+        return (joined(setting.share, z, base) if setting.share else base), rows
 
     def _map(self, setting: Setting) -> LearnedMap:
         """The map of a setting; settings that differ in their head alone share it."""
@@ -223,8 +215,7 @@ class _Fold:
         return Z.repeat(times, axis=0), codes.repeat(times)
 
 
-# ---------------------------------------------------------------------------------------------------------------------
-# The order of choices
+# -- The order of choices ----------------------------------------------------------------------------------------------
 
 
 def choose_setting(
@@ -260,30 +251,27 @@ def choose_setting(
     plain = raw_precisions(unit, splits)
     raw = mean_of_found(np.array([mean_of_found(each) for each in plain]))
     setting = choose_head(search, kernel or choose_anchored(search, gammas, space, fixed), space, fixed, raw)
-    n_held = len(np.unique(np.concatenate([split.held for split in splits])))
     places = [split.held for split in splits]
     held_out: dict[str, Any] = {
         "mAP": search.score(setting),
         "mAP_interval": mean_interval(search.average_precisions(setting), places),
         "raw": raw,
         "raw_interval": mean_interval(plain, places),
-        "rows": n_held,
+        "rows": len(np.unique(np.concatenate(places))),
         "learned_from": search.rows,
         "splits": len(splits),
     }
-    calibration = search.calibration(setting, held)
+    meaning = search.calibration(setting, held)
     if kernel is None and "ridge" not in fixed:
         # The refit on all rows needs less of a ridge, by the root of their number: an anchored map's ridge is in units
         # of the Gram matrix's mean eigenvalue, which grows with the rows by itself.
         fewer = np.sqrt(np.mean([len(split.train) for split in splits]) / unit.source.shape[0])
         setting = replace(setting, ridge=float(setting.ridge * fewer))
     worth = held_out if np.isfinite(held_out["mAP"]) else None
-    meaning = None if calibration is None else calibration.as_dict()
-    return Choice(asdict(setting), factory.seed, results, worth, meaning)
+    return Choice(asdict(setting), factory.seed, results, worth, None if meaning is None else meaning.as_dict())
 
 
-# ---------------------------------------------------------------------------------------------------------------------
-# The map
+# -- The map ----------------------------------------------------------------------------------------------------------
 
 
 def choose_kernel(
@@ -331,7 +319,9 @@ def choose_anchored(search: MapSearch, gammas: tuple[float, ...], space: SearchS
     if space.posterior and len(gammas) > 1:
         best = (search.best(unadapted(gamma, fixed)) for gamma in gammas)
         start = replace(search.best(heated for setting in best for heated in _heated(setting, fixed)), temperature=0.0)
-    pairs = [replace(start, adaptation=adaptation, trust=trust) for trust, adaptation in _adapting(fixed)]
+    tried = () if fixed.get("adaptation", 1.0) == 0.0 else ADAPTING
+    several = dict.fromkeys((fixed.get("trust", s), fixed.get("adaptation", k)) for s, k in tried)
+    pairs = [replace(start, adaptation=adaptation, trust=trust) for trust, adaptation in several]
     adapted = search.best(pairs[:2], first=None if fixed.get("adaptation") else start)
     if adapted != start:  # else adapting does not pay, and less or more of it will not either
         adapted = search.best(pairs[2:], first=adapted)
@@ -343,29 +333,19 @@ def unadapted(gamma: float, fixed: dict[str, Any], ridges: tuple[float, ...] = R
     """Ridges and geometries of one γ, without adapting."""
     for ridge in _candidates(fixed, "ridge", ridges):
         for geometry in _candidates(fixed, "geometry", ("one-hot", "lda")):
-            yield replace(
-                Setting(**fixed), gamma=gamma, ridge=ridge, geometry=geometry, adaptation=0.0, temperature=0.0
-            )
+            setting = Setting(**{**fixed, "ridge": ridge, "geometry": geometry})
+            yield replace(setting, gamma=gamma, adaptation=0.0, temperature=0.0)
 
 
 def _kernels(start: Setting, gamma: float, fixed: dict[str, Any], ridges: tuple[float, ...]) -> Iterator[Setting]:
     return (replace(start, gamma=gamma, ridge=ridge) for ridge in _candidates(fixed, "ridge", ridges))
 
 
-def _adapting(fixed: dict[str, Any]) -> list[tuple[float, float]]:
-    """Pairs (confidence, pull) to try; fixing one of them leaves the candidates of the other."""
-    if fixed.get("adaptation", 1.0) == 0.0:
-        return []
-    pairs = [(fixed.get("trust", s), fixed.get("adaptation", k)) for s, k in ADAPTING]
-    return list(dict.fromkeys(pairs))
-
-
 def _candidates(fixed: dict[str, Any], name: str, otherwise: tuple[Any, ...]) -> tuple[Any, ...]:
     return (fixed[name],) if name in fixed else otherwise
 
 
-# ---------------------------------------------------------------------------------------------------------------------
-# The head
+# -- The head ----------------------------------------------------------------------------------------------------------
 
 
 def choose_head(
@@ -393,8 +373,7 @@ def _heated(setting: Setting, fixed: dict[str, Any]) -> list[Setting]:
     return [replace(setting, temperature=t) for t in _candidates(fixed, "temperature", TEMPERATURES)]
 
 
-# ---------------------------------------------------------------------------------------------------------------------
-# The scaling
+# -- The scaling -------------------------------------------------------------------------------------------------------
 
 ERRORS = {"unit": np.inf, "roots": 1.0, "standard": 1.5}  # standard errors by which it must gain, over queries
 
@@ -468,9 +447,8 @@ def scaling_for(X: Any, codes: np.ndarray, n_classes: int, seed: int) -> Scaling
     engine, splits = MemoryEngine(X, codes, n_classes), row_splits(codes, np.random.default_rng(seed))
     if not splits:
         return Scaling()
-    return scaling_of(
-        engine, Subsample(engine, splits, (0.0, 2.0), RegressionFactory(seed=seed), CVResults()).best_scaling({})
-    )
+    few = Subsample(engine, splits, (0.0, 2.0), RegressionFactory(seed=seed), CVResults())
+    return scaling_of(engine, few.best_scaling({}))
 
 
 def _fewer(sample: Engine, split: Split, most_train: int, most_held: int, rng: np.random.Generator) -> Split:
@@ -486,8 +464,7 @@ def _drawn(sample: Engine, rows: np.ndarray, most: int, rng: np.random.Generator
     return np.sort(rows[order[draw_landmarks(codes[order], sample.n_classes, most, rng)]])
 
 
-# ---------------------------------------------------------------------------------------------------------------------
-# What it is worth
+# -- What it is worth --------------------------------------------------------------------------------------------------
 
 
 def raw_precisions(unit: UnitRows, splits: list[Split]) -> list[np.ndarray]:

@@ -139,7 +139,7 @@ class Targets:
             part = slice(self._starts[query], self._starts[query + 1])
             ranks[part] = _places(S[query], self.items[part])
         with np.errstate(invalid="ignore", divide="ignore"):
-            at, whole = (found / ideal for found, ideal in zip(self._sums(ranks), self._ideal, strict=True))
+            at, whole = (gained / ideal for gained, ideal in zip(self._sums(ranks), self._ideal, strict=True))
         return at, whole
 
 

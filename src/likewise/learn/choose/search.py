@@ -5,11 +5,11 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import asdict, dataclass, field
-from typing import Any, Generic, TypeVar
+from typing import Any, Generic, TypeAlias, TypeVar
 
 import numpy as np
 from scipy.stats import rankdata
-from sklearn.model_selection import check_cv
+from sklearn.model_selection import BaseCrossValidator, check_cv
 
 from likewise.evaluate import average_precisions, mean_average_precision
 from likewise.learn.maths.labels import generator, sample_rows, stratified_holdout
@@ -17,6 +17,8 @@ from likewise.learn.maths.labels import generator, sample_rows, stratified_holdo
 Candidate = TypeVar("Candidate")
 Fold = TypeVar("Fold")
 Params = dict[str, Any]
+CV: TypeAlias = int | BaseCrossValidator | Iterable[tuple[np.ndarray, np.ndarray]] | None
+"""Held-out rows as in scikit-learn."""
 Sides = Callable[[Any], tuple[np.ndarray, np.ndarray]]
 """Rows to their query and gallery sides."""
 Prepare = Callable[[Any, np.ndarray], Callable[[Params], Sides]]
@@ -31,8 +33,7 @@ MOST_HELD_PER_SPLIT = 2_000  # the same for each of several splits by class
 FEW_HELD, MOST_DRAWS = 300, 4  # a choice on fewer held-out rows is noisy: draw several times
 
 
-# ---------------------------------------------------------------------------------------------------------------------
-# Held-out rows and their scores
+# -- Held-out rows and their scores ------------------------------------------------------------------------------------
 
 
 @dataclass(frozen=True)
@@ -43,7 +44,7 @@ class Split:
     held: np.ndarray
 
 
-def given_splits(cv: Any, codes: np.ndarray, rows: np.ndarray) -> list[Split]:
+def given_splits(cv: CV, codes: np.ndarray, rows: np.ndarray) -> list[Split]:
     """The splits of scikit-learn's `cv` for rows with these class codes, in terms of some of the rows, numbered from 0.
 
     Such splits may depend on the order in which rows were given, as in scikit-learn.
@@ -70,23 +71,18 @@ def inner_splits(codes: np.ndarray, rng: np.random.Generator, by: str = "rows") 
     class has four rows.
     """
     if by == "classes" and len(np.unique(codes)) >= 4:
-        return _limited_class_splits(codes, rng)
+        splits = []  # drawn more often where classes are few
+        for split in class_splits(codes, rng, repeats=2 if len(np.unique(codes)) > 20 else 4):
+            held = split.held[sample_rows(len(split.held), MOST_HELD_PER_SPLIT, rng)]
+            if np.unique(codes[held], return_counts=True)[1].max() > 1:
+                splits.append(Split(split.train, held))
+        return splits
     train, held = stratified_holdout(codes, _share(codes), rng, least=2, spare=2)
     return [Split(train, held)] if len(held) else []
 
 
 def _share(codes: np.ndarray) -> float:
     return min(HELD_SHARE, MOST_HELD / len(codes))
-
-
-def _limited_class_splits(codes: np.ndarray, rng: np.random.Generator) -> list[Split]:
-    """Splits by class with at most 2,000 held-out rows; drawn more often where classes are few."""
-    splits = []
-    for split in class_splits(codes, rng, repeats=2 if len(np.unique(codes)) > 20 else 4):
-        held = split.held[sample_rows(len(split.held), MOST_HELD_PER_SPLIT, rng)]
-        if np.unique(codes[held], return_counts=True)[1].max() > 1:
-            splits.append(Split(split.train, held))
-    return splits
 
 
 def class_splits(codes: np.ndarray, rng: np.random.Generator, repeats: int) -> list[Split]:
@@ -138,8 +134,7 @@ def each_score(Z: np.ndarray, codes: np.ndarray, Z_train: np.ndarray, codes_trai
     return values
 
 
-# ---------------------------------------------------------------------------------------------------------------------
-# What was tried
+# -- What was tried ----------------------------------------------------------------------------------------------------
 
 
 @dataclass
@@ -152,9 +147,7 @@ class CVResults:
     --------
     >>> tried = CVResults()
     >>> tried.add({"alpha": 0.1}, [0.50, 0.70])
-    0.6
     >>> tried.add({"alpha": 1.0}, [0.75, 0.75])
-    0.75
     >>> tried.best_params
     {'alpha': 1.0}
     >>> tried.as_dict()["rank_test_score"].tolist()
@@ -163,25 +156,9 @@ class CVResults:
 
     records: list[Record] = field(default_factory=list)
 
-    def add(self, params: dict[str, Any], split_scores: Sequence[float], seconds: float | None = None) -> float:
-        """Record one setting and return its mean score; `seconds` is the time for all of its splits."""
-        scores = [float(score) for score in split_scores]
-        self.records.append({"params": params, "scores": scores, "seconds": seconds})
-        return _mean(scores)
-
-    def extend(self, results: dict[str, Any], **params: Any) -> float:
-        """Add what another search tried (its `as_dict()`), each setting with further `params`; its best mean score."""
-        splits = [results[name] for name in results if name.startswith("split")]
-        times = results.get("mean_fit_time", [None] * len(results["params"]))
-        for i, setting in enumerate(results["params"]):
-            seconds = None if times[i] is None else float(times[i]) * max(1, len(splits))
-            self.add({**params, **setting}, [column[i] for column in splits], seconds)
-        return CVResults(self.records[len(self) - len(times) :]).best_score
-
-    def score(self, params: dict[str, Any]) -> float | None:
-        """The mean score of a setting; None if it has not been tried."""
-        scores = self.scores(params)
-        return None if scores is None else _mean(scores)
+    def add(self, params: Params, split_scores: Sequence[float], seconds: float | None = None) -> None:
+        """Record one setting; `seconds` is the time for all of its splits."""
+        self.records.append({"params": params, "scores": [float(score) for score in split_scores], "seconds": seconds})
 
     def scores(self, params: dict[str, Any]) -> list[float] | None:
         """The score of a setting on each split; None if it has not been tried."""
@@ -206,18 +183,9 @@ class CVResults:
         return columns if np.isnan(times).all() else {**columns, "mean_fit_time": times}
 
     @property
-    def best_score(self) -> float:
-        """The highest mean score; nan if nothing was scored."""
-        means = self._means()
-        return float(np.nanmax(means)) if np.isfinite(means).any() else float("nan")
-
-    @property
     def best_params(self) -> dict[str, Any]:
         """The setting with the highest mean score; the first of equals, and the first if nothing was scored."""
         return dict(self.records[int(np.argmax(np.nan_to_num(self._means(), nan=-np.inf)))]["params"])
-
-    def __len__(self) -> int:
-        return len(self.records)
 
     def _means(self) -> np.ndarray:
         return np.array([_mean(record["scores"]) for record in self.records])
@@ -227,8 +195,7 @@ def _mean(scores: Any) -> float:
     return mean_of_found(np.asarray(scores, dtype=np.float64))
 
 
-# ---------------------------------------------------------------------------------------------------------------------
-# The search
+# -- The search --------------------------------------------------------------------------------------------------------
 
 
 class Search(Generic[Candidate, Fold]):

@@ -29,7 +29,6 @@ POWER = (0.25, 0.5, 0.75)
 MOST_HELD = 700  # more held-out rows cost time and change no choice
 OTHERS = 3  # one of so many rows of the other classes is held out with them
 FEWEST_CLASSES, FEWEST_ROWS = 4, 50  # fewer choose worse than the plain cosine ranks
-MOST_KNOWN = 3_000  # rows that a base part is learned from
 
 
 class BaseRows:
@@ -73,9 +72,8 @@ def choose_shrinkage_map(
     for name, one in (("mAP", best), ("raw", plain)):
         interval = mean_interval(search.average_precisions(one), [split.held for split in splits])
         held_out |= {name: search.score(one), f"{name}_interval": interval}
-    calibration = search.calibration(best)
-    meaning = None if calibration is None else calibration.as_dict()
-    return Choice(asdict(best), 0, results, held_out, meaning)
+    meaning = Calibration.measured(fold.pairs(best) for fold in search.folds)
+    return Choice(asdict(best), 0, results, held_out, None if meaning is None else meaning.as_dict())
 
 
 def chosen_map(unit: UnitRows, rng: np.random.Generator) -> ShrinkageMap:
@@ -133,15 +131,11 @@ class ShrinkageSearch(Search[ShrinkageMap, "_ClassFold"]):
         """For each split the average precision of every held-out row of a new class, nan for others and lone ones."""
         return [fold.average_precisions(candidate) for fold in self.folds]
 
-    def calibration(self, candidate: ShrinkageMap) -> Calibration | None:
-        """What the scores of a map mean for classes it has not seen."""
-        return Calibration.measured(fold.pairs(candidate) for fold in self.folds)
-
 
 class _ClassFold:
     """One split by class: the scatter of the classes seen, and inner products of the rows held out.
 
-    The rows of B, which span the directions between classes, stand below the held-out rows.
+    The rows of B, which span the directions between classes, follow the held-out rows.
     """
 
     def __init__(self, unit: UnitRows, split: Split) -> None:

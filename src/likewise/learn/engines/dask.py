@@ -53,6 +53,10 @@ class DaskEngine(BlockedEngine):
     def n_blocks(self) -> int:
         return len(self._blocks)
 
+    def blocks(self) -> Iterator[RowBlock]:
+        for block in self._blocks:
+            yield self.gathered([block])[0]
+
     def sum(self, task: Task, precomputed: Arrays = ()) -> Arrays:
         sent, size = self._sent(task), blocks_at_a_time(task)
         groups = (self._blocks[i : i + size] for i in range(0, len(self._blocks), size))

@@ -44,8 +44,7 @@ LARGEST_STEP = 3.0  # of q / |Z_i|: limits the step of rows with tiny embeddings
 _TINY = 1e-300  # instead of zero, for classes without a row
 
 
-# ---------------------------------------------------------------------------------------------------------------------
-# The regression
+# -- The regression ----------------------------------------------------------------------------------------------------
 
 
 @dataclass(frozen=True)
@@ -102,9 +101,8 @@ class AnchoredRegression:
         if trust:
             (sums,) = self.engine.sum(DirectionSums(images, len(self.size)), precomputed)
             means = sums / self.size[:, None]
-        clamp = Clamp(
-            images, means, trust, float(len(self.size) / self.size.sum()), self.rms(L), cosine_clamp(self.size)
-        )
+        share = float(len(self.size) / self.size.sum())
+        clamp = Clamp(images, means, trust, share, self.rms(L), cosine_clamp(self.size))
         if self.columns is None:
             columns: Columns = self.engine.columns(clamp, 4 * L.shape[1], precomputed)
         else:
@@ -175,8 +173,7 @@ def _basis(
     return basis, sums @ basis.V - np.outer(size, basis.offset)
 
 
-# ---------------------------------------------------------------------------------------------------------------------
-# The fixed solution, and adapting from it
+# -- The fixed solution, and adapting from it --------------------------------------------------------------------------
 
 
 def fixed_target(regression: AnchoredRegression, ridge: float, geometry: str) -> np.ndarray:
@@ -186,9 +183,9 @@ def fixed_target(regression: AnchoredRegression, ridge: float, geometry: str) ->
     """
     rho, E, n_null = _canonical(regression.class_factors, regression.divisor(ridge))
     rho = np.clip(rho, NO_RHO, LARGEST_RHO)
-    scale, null = (
-        (1 / np.sqrt(rho * (1 - rho)), NO_RHO * (1 - NO_RHO)) if geometry == "lda" else (np.ones_like(rho), 1.0)
-    )
+    scale, null = np.ones_like(rho), 1.0
+    if geometry == "lda":
+        scale, null = 1 / np.sqrt(rho * (1 - rho)), NO_RHO * (1 - NO_RHO)
     scale *= np.sqrt(regression.size.sum() / (np.sum(scale**2) + n_null / null))
     return regression.class_factors @ (E * scale)
 
@@ -226,8 +223,7 @@ def cosine_clamp(size: np.ndarray) -> LabelTarget:
     return LabelTarget(SAME, OTHER, same_weight=size.sum() / len(size) / size)
 
 
-# ---------------------------------------------------------------------------------------------------------------------
-# What a block of rows contributes, in the library of its rows
+# -- What a block of rows contributes, in the library of its rows ------------------------------------------------------
 
 
 @dataclass(frozen=True)

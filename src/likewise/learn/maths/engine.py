@@ -12,19 +12,20 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
-from typing import Any, ClassVar, NamedTuple, Protocol, Self
+from typing import ClassVar, NamedTuple, Protocol, Self, TypeVar
 
 import numpy as np
 import scipy.sparse as sp
 
 from likewise.errors import LikewiseError
 from likewise.learn.maths.labels import LabelTarget, class_starts, class_sums
-from likewise.learn.maths.passes import MOST_MIRRORED, PassColumns, Swept, symmetric_deviation
+from likewise.learn.maths.passes import MOST_MIRRORED, BlockSums, PassColumns, Swept, symmetric_deviation
 from likewise.learn.maths.scatter import (
     WhiteningMap,
     check_room,
     gram,
     truncated_whitening,
+    weighted_product,
     whiten,
     whiten_gram,
     width_for,
@@ -59,8 +60,14 @@ reach it as such, with the task's own arrays on the same device."""
 Maker = Callable[[RowBlock], PassColumns]
 """What makes columns of a pass from a block of rows, as pure and picklable as a task."""
 
+Result = TypeVar("Result")
 Reduction = Callable[[Array, np.ndarray, slice], np.ndarray]
-Map = Callable[[Callable[[slice], Any], Iterable[slice]], Iterable[Any]]
+
+
+class Map(Protocol):
+    """`ordered_map`, in threads, or `map`."""
+
+    def __call__(self, function: Callable[[slice], Result], parts: Iterable[slice], /) -> Iterable[Result]: ...
 
 
 class Columns(Protocol):
@@ -134,6 +141,10 @@ class Engine(ABC):
         """Σ over blocks of what `task` returns, in float64; `precomputed` for rows in memory alone, in label order."""
 
     @abstractmethod
+    def blocks(self) -> Iterator[RowBlock]:
+        """The rows, block by block."""
+
+    @abstractmethod
     def columns(self, make: Maker, width: int, precomputed: Arrays = ()) -> Columns:
         """All rows as columns of a pass of `width` numbers each, in blocks, as `make` makes them."""
 
@@ -148,6 +159,10 @@ class Engine(ABC):
     def sum_against(self, task: Against, columns: Columns, precomputed: Arrays = ()) -> Arrays:
         """Σ over blocks of rows and of columns of what `task` returns."""
         return self.sum(task.against(tuple(columns.blocks())), precomputed)
+
+    def class_sizes(self) -> np.ndarray:
+        """Weight of the rows of each class."""
+        return np.bincount(self.codes, self.weights, minlength=self.n_classes)
 
     def class_sums(self, L: np.ndarray) -> np.ndarray:
         """Weighted sum of the rows of X L in each class, (n_classes, r), float64."""
@@ -255,7 +270,7 @@ class MemoryEngine(Engine):
         """The same for the rows P of X L, where scores are symmetric."""
         blocks = row_blocks(self.shape[0])
 
-        def each(work: Callable[[slice], Any]) -> Iterator[Any]:
+        def each(work: Callable[[slice], BlockSums]) -> Iterator[BlockSums]:
             for done in ordered_map(work, blocks):
                 yield done
                 self.on_block()
@@ -271,6 +286,9 @@ class MemoryEngine(Engine):
             return added([task(RowBlock(self.X, self.row_codes, self.row_weights))])  # sums that need no order
         parts = row_blocks(self.shape[0], getattr(task, "block_rows", None))
         return added(ordered_map(lambda part: task(self._block(part, precomputed)), parts))
+
+    def blocks(self) -> Iterator[RowBlock]:
+        yield self._block(slice(None), ())
 
     def columns(self, make: Maker, width: int, precomputed: Arrays = ()) -> Columns:
         return block_columns(make, self._block(slice(None), precomputed))
@@ -339,7 +357,7 @@ class ProjectedGram:
     def __call__(self, block: RowBlock) -> Arrays:
         rows = wide(block.rows)
         U = rows @ like(self.W, rows)
-        return (to_host(U.T @ (U if block.weights is None else U * like(block.weights, U)[:, None])),)
+        return (to_host(weighted_product(U, block.weights)),)
 
 
 @dataclass(frozen=True)

@@ -131,8 +131,7 @@ class ExactKernel(_CentredKernel):
         return np.asarray(sums / np.maximum(self.unit.size, 1e-300)[:, None])
 
 
-# ---------------------------------------------------------------------------------------------------------------------
-# More rows than that
+# -- More rows than that -----------------------------------------------------------------------------------------------
 
 
 class LandmarkKernel(_CentredKernel):
@@ -174,8 +173,7 @@ class LandmarkKernel(_CentredKernel):
         return np.asarray(unit.engine.sum(task)[0] / np.maximum(unit.size, 1e-300)[:, None])
 
 
-# ---------------------------------------------------------------------------------------------------------------------
-# Which regression the rows get: anchored in an eigenbasis, or a kernel at full resolution
+# -- Which regression the rows get: anchored in an eigenbasis, or a kernel at full resolution --------------------------
 
 
 @dataclass(frozen=True)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import copy
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import ClassVar, cast
@@ -15,15 +17,22 @@ from sklearn.utils import gen_batches
 from likewise.errors import LikewiseError
 from likewise.learn.maths.engine import Engine, MemoryEngine, RowBlock
 from likewise.learn.maths.labels import class_sums, draw_landmarks, sample_rows
-from likewise.learn.maths.scatter import EXACT_WIDTH, add_gram, check_room, fixed_signs, mirrored, reduced_rows
+from likewise.learn.maths.scatter import (
+    EXACT_WIDTH,
+    add_gram,
+    check_room,
+    fixed_signs,
+    mirrored,
+    reduced_rows,
+    weighted_product,
+)
 from likewise.utils.arrays import Array, dense, is_foreign, like, minus, namespace, to_host, unit_rows, wide
 from likewise.utils.onnx_graph import Graph
 
 _CACHED = 1 << 18  # values of a kernel that are computed at a time: 1 MB
 
 
-# ---------------------------------------------------------------------------------------------------------------------
-# How rows are brought to length one
+# -- How rows are brought to length one --------------------------------------------------------------------------------
 
 
 @dataclass(frozen=True)
@@ -86,8 +95,7 @@ def scaled(scaling: Scaling | None, rows: Array) -> Array:
     return rows if scaling is None else scaling(rows)
 
 
-# ---------------------------------------------------------------------------------------------------------------------
-# The kernel of unit rows with landmarks
+# -- The kernel of unit rows with landmarks ----------------------------------------------------------------------------
 
 
 @dataclass(frozen=True)
@@ -110,22 +118,16 @@ class Features:
         if self.landmarks is None:
             return X
         if sp.issparse(X):
-            if sp.issparse(self.landmarks):
-                return self._of_sparse(X)
+            if sp.issparse(self.landmarks):  # in double precision, since no centre can be subtracted
+                rows, landmarks = wide(X), wide(self.landmarks)
+                K = _rbf(dense(rows @ landmarks.T), squared_lengths(rows), squared_lengths(landmarks), self.gamma)
+                return np.asarray(K, dtype=X.dtype)
             landmarks = like(self.landmarks, X)
             return _rbf(X @ landmarks.T, squared_lengths(X), squared_lengths(landmarks), self.gamma)
         held = not is_foreign(X) and X.dtype == self.landmarks.dtype
         centre, landmarks, squares = self._about_centre if held else _about_centre(like(self.landmarks, X))
-        rows = (
-            landmarks if X is self.landmarks else minus(X, centre)
-        )  # one array times its own transpose is half the work
+        rows = landmarks if X is self.landmarks else minus(X, centre)  # times its own transpose is half the work
         return _rbf(rows @ landmarks.T, squared_lengths(rows), squares, self.gamma)
-
-    def _of_sparse(self, X: Array) -> np.ndarray:
-        """The kernel with sparse landmarks, in double precision: there is no centre to take off."""
-        rows, landmarks = wide(X), wide(self.landmarks)
-        K = _rbf(dense(rows @ landmarks.T), squared_lengths(rows), squared_lengths(landmarks), self.gamma)
-        return np.asarray(K, dtype=X.dtype)
 
     def blockwise(self, X: np.ndarray, A: np.ndarray | None = None) -> np.ndarray:
         """Features of unit rows in memory, or their product with A, in blocks that stay in a core's cache."""
@@ -225,8 +227,7 @@ class BaseMap:
         return graph.unit(graph.mapped(graph.plus(x, -self.centre), self.B))
 
 
-# ---------------------------------------------------------------------------------------------------------------------
-# The eigenbasis of the features' Gram matrix
+# -- The eigenbasis of the features' Gram matrix -----------------------------------------------------------------------
 
 
 @dataclass(frozen=True)
@@ -286,20 +287,15 @@ def _sparse_dual_basis(rows: Array, w: np.ndarray, mean: np.ndarray) -> Basis:
 
 def gram_basis(G: np.ndarray, mean: np.ndarray, total: float, metric: np.ndarray | None) -> Basis:
     """Eigenbasis of the centred features, from their Gram matrix, mean and total weight; with a metric K, VᵀKV = I."""
-    values, vectors = _eigenvectors(G - total * np.outer(mean, mean), metric)
-    return _significant(vectors[:, ::-1], values[::-1], mean, len(mean) if metric is None else 0)
-
-
-def _eigenvectors(A: np.ndarray, metric: np.ndarray | None) -> tuple[np.ndarray, np.ndarray]:
-    """A v = a K v, or A v = a v without a metric K; a K made indefinite by rounding gets a larger diagonal."""
+    A = G - total * np.outer(mean, mean)
     if metric is None:
-        return scipy.linalg.eigh(A, driver="evd", overwrite_a=True, check_finite=False)
-    for raised in (0.0, 1e-5, 1e-4, 1e-3):
+        values, vectors = scipy.linalg.eigh(A, driver="evd", overwrite_a=True, check_finite=False)
+        return _significant(vectors[:, ::-1], values[::-1], mean, len(mean))
+    for raised in (0.0, 1e-5, 1e-4, 1e-3):  # for a K made indefinite by rounding
         K = metric + raised * np.eye(len(metric)) if raised else metric
-        try:
-            return scipy.linalg.eigh(A, K, driver="gvd", check_finite=False)
-        except scipy.linalg.LinAlgError:
-            continue
+        with suppress(scipy.linalg.LinAlgError):
+            values, vectors = scipy.linalg.eigh(A, K, driver="gvd", check_finite=False)
+            return _significant(vectors[:, ::-1], values[::-1], mean, 0)
     raise LikewiseError("the kernel of these rows has no Cholesky factor: pass kernel='linear'")
 
 
@@ -331,20 +327,16 @@ class FeatureSums:
         for part in gen_batches(len(block.codes), self.rows):
             phi = self.features(scaled(self.scaling, block.rows[part, :]))
             weights = None if block.weights is None else block.weights[part]
-            G = self._add(G, phi, weights)
+            if is_foreign(phi):
+                product = weighted_product(wide(phi), weights)
+                G = product if G is None else G + product
+            else:
+                G = add_gram(np.zeros((phi.shape[1],) * 2, order="F") if G is None else G, phi, weights)
             sums = sums + class_sums(phi, block.codes[part], weights, self.n_classes)
         return (mirrored(G) if isinstance(G, np.ndarray) else to_host(G)), sums
 
-    def _add(self, G: Array, phi: Array, weights: np.ndarray | None) -> Array:
-        if not is_foreign(phi):
-            return add_gram(np.zeros((phi.shape[1],) * 2, order="F") if G is None else G, phi, weights)
-        phi = wide(phi)
-        part = phi.T @ (phi if weights is None else phi * like(weights, phi)[:, None])
-        return part if G is None else G + part
 
-
-# ---------------------------------------------------------------------------------------------------------------------
-# Labelled rows of length one, wherever they are
+# -- Labelled rows of length one, wherever they are --------------------------------------------------------------------
 
 
 class UnitRows:
@@ -376,7 +368,6 @@ class UnitRows:
             if width is not None or sp.issparse(held.X):
                 rows, self.reduction = reduced_rows(held.X, held.row_weights, width)
                 self.engine = held if self.reduction is None else held.mapped(lambda _: rows)
-        self.size = np.bincount(engine.codes, engine.weights, minlength=engine.n_classes).astype(float)
         self._measure()
 
     @property
@@ -384,7 +375,8 @@ class UnitRows:
         return self.engine.n_classes
 
     def _measure(self) -> None:
-        """Mean and mean squared distance, about a row near the mean for the sake of rounding."""
+        """Sizes, mean and mean squared distance, about a row near the mean for the sake of rounding."""
+        self.size = self.engine.class_sizes().astype(float)
         some = scaled(self.pending, some_rows(self.engine))
         pivot = None if sp.issparse(some) else some.mean(axis=0, dtype=np.float64)
         total, squares = self.engine.sum(_Moments(self.pending, pivot))
@@ -404,11 +396,8 @@ class UnitRows:
 
     def part(self, rows: np.ndarray) -> UnitRows:
         """Some of the rows, by their numbers; for rows in memory."""
-        part = object.__new__(UnitRows)
-        part.scaling, part.reduction, part.pending, part.directions = self.scaling, self.reduction, None, None
-        part.base_maps = {}
-        part.engine = self.engine.select(rows)
-        part.size = np.bincount(part.engine.codes, part.engine.weights, minlength=self.n_classes).astype(float)
+        part = copy.copy(self)
+        part.engine, part.directions, part.base_maps = self.engine.select(rows), None, {}
         part._measure()
         return part
 
@@ -491,20 +480,15 @@ def sample(
     Of more than `most_classes` classes that many are drawn, and renumbered.
     """
     if most_classes is not None and engine.n_classes > most_classes:
-        return _of_some_classes(engine, most, rng, np.sort(rng.permutation(engine.n_classes)[:most_classes]))
+        classes = np.sort(rng.permutation(engine.n_classes)[:most_classes])
+        places = np.flatnonzero(np.isin(engine.codes, classes))
+        codes = np.searchsorted(classes, engine.codes[places])
+        if most < len(places):
+            chosen = np.sort(draw_landmarks(codes, len(classes), most, rng))
+            places, codes = places[chosen], codes[chosen]
+        return engine.take(places).relabelled(codes, len(classes)), places
     n = engine.shape[0]
     if most >= n and engine.in_memory and np.array_equal(engine.order, np.arange(len(engine.row_codes))):
         return engine, np.arange(n)
     places = np.arange(n) if most >= n else np.sort(draw_landmarks(engine.codes, engine.n_classes, most, rng))
     return engine.take(places), places
-
-
-def _of_some_classes(
-    engine: Engine, most: int, rng: np.random.Generator, classes: np.ndarray
-) -> tuple[Array, np.ndarray]:
-    places = np.flatnonzero(np.isin(engine.codes, classes))
-    codes = np.searchsorted(classes, engine.codes[places])
-    if most < len(places):
-        chosen = np.sort(draw_landmarks(codes, len(classes), most, rng))
-        places, codes = places[chosen], codes[chosen]
-    return engine.take(places).relabelled(codes, len(classes)), places

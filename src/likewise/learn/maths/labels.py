@@ -19,6 +19,7 @@ from likewise.utils.arrays import Array, dense, is_foreign, like, to_host, wide
 from likewise.utils.validation import check_sample_weight, is_missing
 
 MOST_DIRECTIONS = 1_000
+Seed = int | np.random.RandomState | np.random.Generator | None
 Runs = list[tuple[int, int, int]]  # ranges (begin, end, class) of rows of one class
 Rectangle = tuple[slice, slice]
 _LABELS = (str, int, float, np.integer, np.floating, np.bool_)  # what an array of objects may hold
@@ -234,7 +235,7 @@ def _tensor_sums(V: Array, codes: np.ndarray, count: np.ndarray, n_classes: int)
     return total
 
 
-def generator(random_state: int | np.random.RandomState | np.random.Generator | None) -> np.random.Generator:
+def generator(random_state: Seed) -> np.random.Generator:
     """A generator from scikit-learn's kind of seed; None means seed 0, so that a fit can be repeated."""
     if isinstance(random_state, np.random.Generator):
         return random_state

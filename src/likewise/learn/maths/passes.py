@@ -10,13 +10,11 @@ from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from functools import cached_property
 from itertools import pairwise
-from typing import Any
 
 import numpy as np
 
 from likewise.learn.maths.labels import LabelTarget, Runs, indicator, label_runs
 
-InOrder = Callable[[Callable[[slice], Any]], Iterable[Any]]
 Swept = tuple[np.ndarray, float]  # (S - Y) @ back, or Xᵀ times that; and the loss
 # Of the shapes tried in float32 (`python -m benchmarks.pass_tiles`) the best: up to 5 % before 1,024 columns, which
 # fill a core's 2 MB alone. Not tuned at first use: another shape rounds otherwise, and a fit may be resumed elsewhere.
@@ -69,7 +67,7 @@ class PassColumns:
         arrays = (self.G, self.starts, self.weights, self.extra)
         return sum(array.nbytes for array in arrays if array is not None)
 
-    def __reduce__(self) -> tuple[Any, ...]:
+    def __reduce__(self) -> tuple[type[PassColumns], tuple[np.ndarray | None, ...]]:
         """Without cached properties, which need not travel."""
         return PassColumns, (self.G, self.starts, self.weights, self.extra)
 
@@ -122,7 +120,7 @@ def symmetric_deviation(
     weights: np.ndarray | None,
     gallery: PassColumns,
     target: LabelTarget,
-    each: InOrder,
+    each: Callable[[Callable[[slice], BlockSums]], Iterable[BlockSums]],
 ) -> Swept:
     """`PassColumns.deviation` of all rows at once, where S = P Gᵀ is symmetric: a tile serves its mirror image too.
 
@@ -130,7 +128,7 @@ def symmetric_deviation(
     """
     total, loss = np.zeros((len(P), gallery.back.shape[1]), dtype=P.dtype), _Loss(weights, gallery, target)
 
-    def of_block(block: slice) -> tuple[slice, np.ndarray, _Loss]:
+    def of_block(block: slice) -> BlockSums:
         seen = _Loss(None if weights is None else weights[block], gallery, target)
         return block, _from_block_on(P, block, label_runs(codes[block]), gallery, target, seen.see), seen
 
@@ -212,6 +210,9 @@ class _Loss:
             linear = _weighted_sum(scores[:, None], self.rows, None)  # of S - δ2 over the block
             loss -= self.target.other * (self.folded + linear) / 2
         return max(loss, 0.0)
+
+
+BlockSums = tuple[slice, np.ndarray, _Loss]
 
 
 def _fixed(

@@ -45,8 +45,7 @@ Eigen = tuple[np.ndarray, np.ndarray]  # values and vectors, largest first
 def gram(X: Array, weights: np.ndarray | None = None) -> np.ndarray:
     """XᵀX with row weights, summed in float64 over blocks of rows; on the device of X, where it has one."""
     if is_foreign(X):
-        rows = wide(X)
-        return np.asarray(to_host(rows.T @ (rows if weights is None else rows * like(weights, rows)[:, None])))
+        return np.asarray(to_host(weighted_product(wide(X), weights)))
     d = X.shape[1]
     total = add_gram(np.zeros((d, d), order="F"), X, weights)
     return total if sp.issparse(X) else mirrored(total)
@@ -62,6 +61,11 @@ def add_gram(total: np.ndarray, X: Array, weights: np.ndarray | None = None) -> 
         else:  # one triangle is half the work; the other is its mirror
             total = scipy.linalg.blas.dsyrk(1.0, rows.T, beta=1.0, c=total, overwrite_c=True, lower=True)
     return total
+
+
+def weighted_product(U: Array, weights: np.ndarray | None) -> Array:
+    """UᵀU with row weights, in one product, on the device of U."""
+    return U.T @ (U if weights is None else U * like(weights, U)[:, None])
 
 
 def mirrored(total: np.ndarray) -> np.ndarray:
@@ -385,11 +389,9 @@ class NoveltyModel:
         if not len(held) or len(seen) <= codes.max() + 1:
             return None
         d = X.shape[1]
-        V = (
-            np.eye(d, dtype=X.dtype)
-            if d <= NOVELTY_DIRECTIONS
-            else leading_directions(X[seen], None, NOVELTY_DIRECTIONS)[1]
-        )
+        V = np.eye(d, dtype=X.dtype)
+        if d > NOVELTY_DIRECTIONS:
+            V = leading_directions(X[seen], None, NOVELTY_DIRECTIONS)[1]
         model = cls(*_measures(X[seen] @ V, codes[seen], V), np.array([0.0, 1.0]))
         scale = np.quantile(model._distances(X[held]), (0.5, KNOWN_SHARE))
         return replace(model, scale=scale) if np.isfinite(scale).all() and scale[1] > scale[0] else None
@@ -408,7 +410,7 @@ class NoveltyModel:
 
 
 def _unit(X: Array) -> np.ndarray:
-    X = X.toarray() if sp.issparse(X) else np.asarray(X)
+    X = np.asarray(dense(X))
     return np.asarray(normalize(X if X.dtype.kind == "f" else X.astype(np.float32)))
 
 

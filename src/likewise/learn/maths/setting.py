@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, replace
-from numbers import Integral, Real
 from typing import Any, ClassVar, Protocol
 
 import numpy as np
@@ -16,7 +15,7 @@ from likewise.learn.maths.gate import Gate
 from likewise.learn.maths.kernels import BaseMap, Features, Scaling, UnitRows
 from likewise.utils.arrays import Array, dense, unit_rows
 from likewise.utils.onnx_graph import Graph
-from likewise.utils.validation import Interval, StrOptions
+from likewise.utils.validation import COUNT, NOT_NEGATIVE, POSITIVE, SHARE, StrOptions
 
 MOST_AT_A_TIME = 4096  # rows whose kernel with all landmarks is held
 
@@ -59,20 +58,26 @@ class LearnedMap:
 # -- Settings ---------------------------------------------------------------------------------------------------------
 
 SCALINGS = ("unit", "roots", "standard")
-_POSITIVE, _NOT_NEGATIVE = Interval(Real, 0, None, closed="neither"), Interval(Real, 0, None, closed="left")
-_COUNT, _SHARE = Interval(Integral, 1, None, closed="left"), Interval(Real, 0, 1, closed="both")
+Settings = dict[str, Any]  # plain values by name, as JSON holds them
 
-SETTINGS: dict[str, Any] = {
-    "gamma": _NOT_NEGATIVE, "ridge": _POSITIVE, "geometry": StrOptions({"one-hot", "lda"}), "adaptation": _NOT_NEGATIVE,
-    "trust": _NOT_NEGATIVE, "bias": _NOT_NEGATIVE, "temperature": _NOT_NEGATIVE, "scaling": StrOptions(set(SCALINGS)),
-    "share": _SHARE, "shrink": _SHARE, "spread": _POSITIVE, "power": _SHARE,
+
+class Constraint(Protocol):
+    """What scikit-learn's `Interval` and `StrOptions` are."""
+
+    def is_satisfied_by(self, value: object) -> bool: ...
+
+
+SETTINGS: dict[str, Constraint] = {
+    "gamma": NOT_NEGATIVE, "ridge": POSITIVE, "geometry": StrOptions({"one-hot", "lda"}), "adaptation": NOT_NEGATIVE,
+    "trust": NOT_NEGATIVE, "bias": NOT_NEGATIVE, "temperature": NOT_NEGATIVE, "scaling": StrOptions(set(SCALINGS)),
+    "share": SHARE, "shrink": SHARE, "spread": POSITIVE, "power": SHARE,
 }  # fmt: skip
-SIZES: dict[str, Any] = {"n_anchors": _COUNT, "raw_width": _COUNT, "whitening_width": _COUNT}  # None is a size too
+SIZES: dict[str, Constraint] = dict.fromkeys(("n_anchors", "raw_width", "whitening_width"), COUNT)  # or None
 
 
-def checked_settings(settings: dict[str, Any] | None, names: dict[str, Any] = SETTINGS) -> dict[str, Any]:
+def checked_settings(settings: Settings | None, names: dict[str, Constraint] = SETTINGS) -> Settings:
     """Settings that are not to be chosen, each of them valid; None leaves one to the search."""
-    checked: dict[str, Any] = {}
+    checked: Settings = {}
     for name, value in (settings or {}).items():
         constraint = names.get(name, SIZES.get(name))
         if value is None and (name in SIZES or name in names):

@@ -257,9 +257,8 @@ def landmark_weights(engine: Engine, chosen: np.ndarray) -> np.ndarray:
     weights = np.ones(engine.shape[0]) if engine.weights is None else engine.weights
     chosen = np.sort(chosen)
     classes = engine.codes[chosen]
-    whole = np.bincount(engine.codes, weights, minlength=engine.n_classes)
     part = np.bincount(classes, weights[chosen], minlength=engine.n_classes)
-    return weights[chosen] * (whole[classes] / part[classes])
+    return weights[chosen] * (engine.class_sizes()[classes] / part[classes])
 
 
 def _normal_matrix(rows: MemoryEngine, whitening: WhiteningMap, scale: float) -> tuple[np.ndarray, np.ndarray]:
@@ -388,7 +387,7 @@ def label_factors(engine: Engine, whitening: WhiteningMap, target: LabelTarget) 
 
 def squares_of_target(engine: Engine, target: LabelTarget) -> float:
     """‖Y‖² of the label target, by the sizes of the classes."""
-    size = np.bincount(engine.codes, engine.weights, minlength=engine.n_classes)
+    size = engine.class_sizes()
     same = float(size @ size)
     return target.same**2 * same + target.other**2 * (float(size.sum()) ** 2 - same)
 

@@ -57,21 +57,11 @@ class MethodSpec:
         return _SECONDS.get(self.name, 2.0)
 
 
-@dataclass(frozen=True)
-class TimedFit:
-    """A fitted model, the settings it chose, and the time it took: wall clock and processor."""
-
-    model: Any
-    setting: dict[str, Any]
-    seconds: dict[str, float]
-
-
-def timed_fit(model: Any, X: Any, y: np.ndarray) -> TimedFit:
-    """Fit, measuring wall-clock and processor time."""
+def timed_fit(model: Any, X: Any, y: np.ndarray) -> dict[str, float]:
+    """Fit, and return the wall-clock and processor time that it took."""
     began, cpu = time.perf_counter(), time.process_time()
     model.fit(X, y)
-    seconds = {"fit_seconds": time.perf_counter() - began, "fit_cpu_seconds": time.process_time() - cpu}
-    return TimedFit(model, chosen_setting(model), seconds)
+    return {"fit_seconds": time.perf_counter() - began, "fit_cpu_seconds": time.process_time() - cpu}
 
 
 def chosen_setting(model: Any) -> dict[str, Any]:
@@ -88,13 +78,18 @@ def chosen_setting(model: Any) -> dict[str, Any]:
 
 def seen_methods() -> list[MethodSpec]:
     """Methods for galleries of the classes of training, the simplest first."""
+
+    def oasis(size: Size, seed: int) -> Any:
+        return baselines.OASIS(n_steps=_oasis_steps(size), random_state=seed)
+
+    posterior = _seeded(baselines.KernelRidge, output="posterior")
     return [
         MethodSpec("cosine", "cosine", "linear", lambda size, seed: baselines.Cosine()),
         _scaled("whitening", "whitening + cosine", "linear", baselines.Whitening),
         _scaled("lda", "LDA + cosine", "linear", baselines.LDA),
         _scaled("ridge", "ridge + cosine", "linear", baselines.RidgeOneHot),
         replace(_scaled("nca", "NCA", "linear", baselines.NCA), obstacle=_too_large),
-        MethodSpec("oasis", "OASIS", "linear", _oasis, scaled=True, remark=_fewer_steps),
+        MethodSpec("oasis", "OASIS", "linear", oasis, scaled=True, remark=_fewer_steps),
         MethodSpec("slr-fixed", "SLR-Fixed", "linear", _seeded(SLR, adaptive=False)),
         MethodSpec("slr", "SLR", "linear", _seeded(StoppedSLR)),
         _ours("anchored-linear", "SimilarityLearner (linear)", "linear", kernel="linear"),
@@ -109,12 +104,7 @@ def seen_methods() -> list[MethodSpec]:
             "nystroem-logistic", "Nyström + logistic posterior", "posterior", baselines.Kernelised, base="logistic"
         ),
         replace(_scaled("svm", "RBF SVM posterior", "posterior", baselines.SVMPosterior), obstacle=_too_large),
-        MethodSpec(
-            "kernel-ridge-posterior",
-            "kernel ridge posterior",
-            "posterior",
-            _seeded(baselines.KernelRidge, output="posterior"),
-        ),
+        MethodSpec("kernel-ridge-posterior", "kernel ridge posterior", "posterior", posterior),
         _scaled("neural-posterior", "neural posterior", "posterior", baselines.NeuralHead, output="posterior"),
         _ours("anchored-posterior", "SimilarityLearner (posterior)", "posterior", settings={"temperature": "auto"}),
     ]
@@ -153,11 +143,6 @@ def own_methods(models: Mapping[str, Any]) -> list[MethodSpec]:
     ]
 
 
-def select(methods: Sequence[MethodSpec], names: Sequence[str] | None) -> list[MethodSpec]:
-    """The methods of these names, in the order of `methods`; None selects all."""
-    return [method for method in methods if names is None or method.name in names]
-
-
 def check_names(names: Sequence[str] | None, known: Sequence[MethodSpec]) -> None:
     """Raise on a name that is in neither table."""
     available = list(dict.fromkeys(method.name for method in known))
@@ -184,10 +169,6 @@ def _too_large(size: Size) -> str | None:
     if size.n <= size.small:
         return None
     return f"not run: {size.n:,} training rows are more than small={size.small:,}"
-
-
-def _oasis(size: Size, seed: int) -> Any:
-    return baselines.OASIS(n_steps=_oasis_steps(size), random_state=seed)
 
 
 def _oasis_steps(size: Size) -> int:

@@ -55,8 +55,7 @@ def size(comparison: Comparison, standing: Standing) -> str:
     )
 
 
-# ---------------------------------------------------------------------------------------------------------------------
-# For a terminal
+# -- For a terminal ----------------------------------------------------------------------------------------------------
 
 
 def show(comparison: Comparison, console: Console) -> None:
@@ -139,8 +138,7 @@ def _notes(comparison: Comparison) -> str:
     return notes if comparison.n_splits == 1 else f"{notes} {_OVERLAP}"
 
 
-# ---------------------------------------------------------------------------------------------------------------------
-# For a page
+# -- For a page --------------------------------------------------------------------------------------------------------
 
 
 def blocks(comparison: Comparison) -> list[Block]:

@@ -7,19 +7,12 @@ from typing import Any
 import numpy as np
 
 from likewise.evaluate import bootstrap_interval, paired_test
+from likewise.learn.choose.search import Split
 from likewise.rivals.compare.methods import KINDS
 from likewise.utils.reporting.report import Block, Code, Heading, html_of, to_html
 
 TIE_POINTS = 0.3  # × 100: a smaller difference does not matter, however significant
 TIE_P = 0.05
-
-
-@dataclass(frozen=True, eq=False)
-class Part:
-    """Row numbers to learn from and to search."""
-
-    train: np.ndarray
-    test: np.ndarray
 
 
 @dataclass(frozen=True, eq=False)
@@ -147,7 +140,7 @@ class Standing:
     n_test: int
     n_classes: tuple[int, int]  # learned from, searched
     outcomes: list[Outcome]
-    parts: list[Part] = field(default_factory=list, repr=False)
+    parts: list[Split] = field(default_factory=list, repr=False)
     metric: str = "mAP"
     _contests: dict[tuple[str, str], Contest] = field(default_factory=dict, init=False, repr=False)
 

@@ -15,20 +15,20 @@ from likewise.errors import LikewiseError
 from likewise.evaluate import evaluate
 from likewise.evaluate.evaluation import MetricName, metric_of
 from likewise.learn.choose.anchored_search import scaling_for
+from likewise.learn.choose.search import Split
 from likewise.learn.maths.labels import encode_labels, sample_by_class, stratified_holdout
 from likewise.rivals.compare.methods import (
     MethodSpec,
     Size,
-    TimedFit,
     check_names,
+    chosen_setting,
     mixed_methods,
     own_methods,
     seen_methods,
-    select,
     timed_fit,
     unseen_methods,
 )
-from likewise.rivals.compare.results import Comparison, MethodRun, Outcome, Part, Standing
+from likewise.rivals.compare.results import Comparison, MethodRun, Outcome, Standing
 from likewise.search import Index
 from likewise.search.neighbors import K, smoothed
 from likewise.utils.progress import Advance, progress_bar
@@ -104,7 +104,7 @@ def compare(
     remarks: list[str] = []
     X, codes, labels = _rows(X, y, max_rows, draw, remarks)
     obstacle = class_obstacle(codes)
-    tables: dict[str, tuple[list[MethodSpec], Callable[[], Part]]] = {}
+    tables: dict[str, tuple[list[MethodSpec], Callable[[], Split]]] = {}
     if seen:
         tables["seen"] = seen_methods(), lambda: row_part(codes, test_size, by_row)
     if unseen and obstacle is None:
@@ -115,7 +115,8 @@ def compare(
         remarks.append(obstacle)
     job = _Job(X, codes, labels, small, int(random_state), keep_models, metric)
     for name, (known, split) in tables.items():
-        job.plan(name, [*select(known, methods), *own_methods(models or {})], splits, split)
+        chosen = [method for method in known if methods is None or method.name in methods]
+        job.plan(name, [*chosen, *own_methods(models or {})], splits, split)
     if not job.tables:
         why = ((unseen or mixed) and obstacle) or "none of the methods is in the tables asked for"
         raise LikewiseError(f"nothing is left to compare: {why}")
@@ -155,11 +156,10 @@ def _rows(
     return X, codes, labels
 
 
-# ---------------------------------------------------------------------------------------------------------------------
-# Rows to learn from and rows to search: rows of the same classes, rows of other classes, or both
+# -- Rows to learn from and rows to search: rows of the same classes, rows of other classes, or both -------------------
 
 
-def row_part(codes: np.ndarray, test_size: float, rng: np.random.Generator) -> Part:
+def row_part(codes: np.ndarray, test_size: float, rng: np.random.Generator) -> Split:
     """A share of every class to search, at least two rows, so that each has something to find; at least one stays.
 
     Classes of one or two rows are only learned from.
@@ -170,21 +170,21 @@ def row_part(codes: np.ndarray, test_size: float, rng: np.random.Generator) -> P
         raise LikewiseError(
             f"the largest class of y has {most} rows: expected at least three, one to learn from and two to search"
         )
-    return Part(train, test)
+    return Split(train, test)
 
 
-def class_part(codes: np.ndarray, rng: np.random.Generator) -> Part:
+def class_part(codes: np.ndarray, rng: np.random.Generator) -> Split:
     """Half of the classes to learn from, the other half to search."""
     several = np.bincount(codes) > 1  # dealt first, so that both halves have rows with something to find
     order = np.concatenate([rng.permutation(np.flatnonzero(group)) for group in (several, ~several)])
     train = np.isin(codes, order[::2])
-    return Part(np.flatnonzero(train), np.flatnonzero(~train))
+    return Split(np.flatnonzero(train), np.flatnonzero(~train))
 
 
-def mixed_part(codes: np.ndarray, test_size: float, rng: np.random.Generator) -> Part:
+def mixed_part(codes: np.ndarray, test_size: float, rng: np.random.Generator) -> Split:
     """Rows of half of the classes to learn from, a share of every class to search."""
     part, taught = row_part(codes, test_size, rng), codes[class_part(codes, rng).train]
-    return Part(part.train[np.isin(codes[part.train], taught)], part.test)
+    return Split(part.train[np.isin(codes[part.train], taught)], part.held)
 
 
 def class_obstacle(codes: np.ndarray) -> str | None:
@@ -195,8 +195,7 @@ def class_obstacle(codes: np.ndarray) -> str | None:
     return None
 
 
-# ---------------------------------------------------------------------------------------------------------------------
-# The comparison, split by split
+# -- The comparison, split by split ------------------------------------------------------------------------------------
 
 
 @dataclass
@@ -210,10 +209,10 @@ class _Job:
     seed: int
     keep_models: bool
     metric: MetricName
-    tables: dict[str, tuple[list[MethodSpec], list[Part]]] = field(default_factory=dict)
+    tables: dict[str, tuple[list[MethodSpec], list[Split]]] = field(default_factory=dict)
     scaled: dict[int, Any] = field(default_factory=dict)  # all rows under a scaling of a split's training rows
 
-    def plan(self, name: str, methods: list[MethodSpec], splits: int, draw: Callable[[], Part]) -> None:
+    def plan(self, name: str, methods: list[MethodSpec], splits: int, draw: Callable[[], Split]) -> None:
         """Add a table, unless no method was asked for."""
         if methods:
             self.tables[name] = (methods, [draw() for _ in range(splits)])
@@ -224,7 +223,13 @@ class _Job:
             name: [Outcome(method.name, method.label, method.kind, method.ours) for method in methods]
             for name, (methods, _) in self.tables.items()
         }
-        steps, began, done = self._steps(), time.perf_counter(), 0.0
+        steps = sorted(  # split, cost, table and place of the method
+            (number, 0.01 if method.obstacle(self._size(part)) else method.cost, name, place)
+            for name, (methods, parts) in self.tables.items()
+            for number, part in enumerate(parts)
+            for place, method in enumerate(methods)
+        )
+        began, done = time.perf_counter(), 0.0
         total = sum(cost for _, cost, *_ in steps)
         for number, cost, name, place in steps:
             (methods, parts), rows = self.tables[name], outcomes[name]
@@ -235,24 +240,15 @@ class _Job:
             tell(rows[place], metric_of(self.metric).name, (time.perf_counter() - began) * (total - done) / done)
         return {name: self._standing(outcomes[name], parts) for name, (_, parts) in self.tables.items()}
 
-    def _steps(self) -> list[tuple[int, float, str, int]]:
-        """Split, cost, table and place of the method, in the order in which they are run."""
-        return sorted(
-            (number, 0.01 if method.obstacle(self._size(part)) else method.cost, name, place)
-            for name, (methods, parts) in self.tables.items()
-            for number, part in enumerate(parts)
-            for place, method in enumerate(methods)
-        )
-
-    def _size(self, part: Part) -> Size:
+    def _size(self, part: Split) -> Size:
         return Size(len(part.train), self.X.shape[1], len(np.unique(self.codes[part.train])), self.small)
 
-    def _standing(self, outcomes: list[Outcome], parts: list[Part]) -> Standing:
-        learned, searched = (len(np.unique(self.codes[rows])) for rows in (parts[0].train, parts[0].test))
-        sizes, metric = (len(parts[0].train), len(parts[0].test)), metric_of(self.metric).name
+    def _standing(self, outcomes: list[Outcome], parts: list[Split]) -> Standing:
+        learned, searched = (len(np.unique(self.codes[rows])) for rows in (parts[0].train, parts[0].held))
+        sizes, metric = (len(parts[0].train), len(parts[0].held)), metric_of(self.metric).name
         return Standing(*sizes, (learned, searched), outcomes, parts, metric)
 
-    def _extended(self, outcome: Outcome, method: MethodSpec, part: Part, seed: int) -> Outcome:
+    def _extended(self, outcome: Outcome, method: MethodSpec, part: Split, seed: int) -> Outcome:
         """The outcome with one more split; a failure ends this method, not the comparison."""
         if outcome.failed:
             return outcome
@@ -269,7 +265,7 @@ class _Job:
                 error = f"{type(failure).__name__}: {_first_line(failure)}"
         return replace(outcome, runs=runs, error=error, remarks=list(remarks))
 
-    def _scaled(self, part: Part, seed: int) -> tuple[Any, str | None]:
+    def _scaled(self, part: Split, seed: int) -> tuple[Any, str | None]:
         """The rows under the scaling that SimilarityLearner would choose for the training rows, and a remark."""
         if seed not in self.scaled:
             codes = np.unique(self.codes[part.train], return_inverse=True)[1]
@@ -278,35 +274,36 @@ class _Job:
             self.scaled = {seed: (scaling(self.X) if remark else self.X, remark)}
         return self.scaled[seed]
 
-    def _run(self, method: MethodSpec, model: Any, X: Any, part: Part) -> tuple[MethodRun, list[str]]:
+    def _run(self, method: MethodSpec, model: Any, X: Any, part: Split) -> tuple[MethodRun, list[str]]:
         """Fit on one part and rank the other, with neighbours too if it is a cosine; also its warnings."""
         with warnings.catch_warnings(record=True) as caught:
             warnings.simplefilter("always")
-            fit = timed_fit(model, X[part.train], self.labels[part.train])
+            seconds, setting = timed_fit(model, X[part.train], self.labels[part.train]), chosen_setting(model)
             if method.indexed and not sp.issparse(X):  # an index holds no sparse rows
-                model = Index.build(model, X[part.test]).model
-            rows = X[part.test]
+                model = Index.build(model, X[part.held]).model
+            rows = X[part.held]
             G = model.transform(rows)
             Q = model.transform_query(rows) if hasattr(model, "transform_query") else G
-            run = self._evaluated(Q, G, part, fit)
+            run = self._evaluated(Q, G, part, seconds["fit_seconds"], setting)
             if method.kind != "posterior" and is_cosine(Q, G):
                 Z = smoothed(G, K)
-                run = replace(run, with_neighbours=self._evaluated(Z, Z, part, fit))
+                run = replace(run, with_neighbours=self._evaluated(Z, Z, part, run.seconds, setting))
             if self.keep_models:
                 run = replace(run, model=model)
         return run, [f"{warning.category.__name__}: {_first_line(warning.message)}" for warning in caught]
 
-    def _evaluated(self, Q: np.ndarray, G: np.ndarray, part: Part, fit: TimedFit) -> MethodRun:
-        codes = self.codes[part.test]
+    def _evaluated(
+        self, Q: np.ndarray, G: np.ndarray, part: Split, seconds: float, setting: dict[str, Any]
+    ) -> MethodRun:
+        codes = self.codes[part.held]
         evaluation = evaluate(Q, G, codes, ks=(1, 10), metric=self.metric)
         names = dict.fromkeys((evaluation.metric, *FIGURES))
         figures = {name: float(evaluation.per_query[name].mean()) for name in names}
         is_taught = np.isin(codes[evaluation.queries], self.codes[part.train])
         if is_taught.any() and not is_taught.all():
-            figures["taught"], figures["new"] = (
-                float(evaluation.values[these].mean()) for these in (is_taught, ~is_taught)
-            )
-        return MethodRun(figures, fit.seconds["fit_seconds"], G.shape[1], fit.setting, evaluation.values)
+            figures["taught"] = float(evaluation.values[is_taught].mean())
+            figures["new"] = float(evaluation.values[~is_taught].mean())
+        return MethodRun(figures, seconds, G.shape[1], setting, evaluation.values)
 
 
 def is_cosine(Q: np.ndarray, G: np.ndarray) -> bool:
@@ -318,12 +315,8 @@ def is_cosine(Q: np.ndarray, G: np.ndarray) -> bool:
 def tell(row: Outcome, metric: str, left: float) -> None:
     """Print a finished row, and the time that the others may take."""
     words = f"{metric} {100 * row.score:5.1f}  {row.width:5,} wide  {row.seconds:6.1f} s to fit"
-    print(f"{row.label:<30} {row.error or words}  (about {lasting(left)} left)", file=sys.stderr)
-
-
-def lasting(seconds: float) -> str:
-    """A time in whole minutes, or in seconds below two minutes."""
-    return f"{seconds:.0f} s" if seconds < 120 else f"{seconds / 60:.0f} min"
+    rest = f"{left:.0f} s" if left < 120 else f"{left / 60:.0f} min"
+    print(f"{row.label:<30} {row.error or words}  (about {rest} left)", file=sys.stderr)
 
 
 def _first_line(message: Any) -> str:
