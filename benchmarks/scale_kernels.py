@@ -25,8 +25,8 @@ from benchmarks.fashion_mnist import load_fashion_mnist
 from benchmarks.measure import mark_memory, peak_resident
 from likewise.evaluate import mean_average_precision
 from likewise.learn.maths.engine import MemoryEngine
-from likewise.learn.maths.kernel_ridge import ExactKernel, LandmarkKernel, RegressionFactory, class_target
 from likewise.learn.maths.kernels import Features, UnitRows
+from likewise.learn.maths.regressions import ExactKernel, LandmarkKernel, RegressionFactory, class_target
 from likewise.learn.maths.setting import Setting
 
 ROWS = (2_000, 5_000, 10_000, 15_000, 25_000, 50_000)

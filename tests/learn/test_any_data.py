@@ -14,8 +14,8 @@ from likewise import SimilarityLearner
 from likewise.errors import LikewiseError
 from likewise.evaluate import mean_average_precision
 from likewise.learn.maths.engine import MemoryEngine
-from likewise.learn.maths.kernel_ridge import ExactKernel, LandmarkKernel, factor_raised
 from likewise.learn.maths.kernels import UnitRows
+from likewise.learn.maths.regressions import ExactKernel, LandmarkKernel, factor_raised
 from likewise.learn.maths.setting import Setting
 from likewise.utils.arrays import unit_rows
 

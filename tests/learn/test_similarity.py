@@ -12,9 +12,9 @@ from tests.planted import planted
 
 from likewise import SLR, SimilarityLearner
 from likewise.evaluate import mean_average_precision
-from likewise.learn.maths.anchoring import _canonical, anchored_regression
 from likewise.learn.maths.engine import MemoryEngine
 from likewise.learn.maths.kernels import Features, UnitRows
+from likewise.learn.maths.regressions import _canonical, anchored_regression
 from likewise.utils.arrays import unit_rows as unit
 
 

@@ -19,9 +19,9 @@ from likewise.learn.choose.unseen import BaseRows, choose_shrinkage_map, chosen_
 from likewise.learn.engines.opening import Rows
 from likewise.learn.maths.engine import MemoryEngine
 from likewise.learn.maths.gate import MOST_ROWS, Gate, learn_gate
-from likewise.learn.maths.kernel_ridge import RegressionFactory
 from likewise.learn.maths.kernels import BaseMap, Features, Scaling, UnitRows, sample, scaled, scaling_of
 from likewise.learn.maths.labels import Seed, generator
+from likewise.learn.maths.regressions import RegressionFactory
 from likewise.learn.maths.scatter import NOVELTY_ROWS, NoveltyModel
 from likewise.learn.maths.setting import SCALINGS, SIZES, Embedding, OutputHead, Setting, checked_settings
 from likewise.learn.maths.unseen import ShrinkageMap

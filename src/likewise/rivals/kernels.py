@@ -15,9 +15,9 @@ from likewise.errors import LikewiseError
 from likewise.learn.base import project
 from likewise.learn.choose.search import Params, Sides
 from likewise.learn.maths.engine import MemoryEngine
-from likewise.learn.maths.kernel_ridge import ExactKernel
 from likewise.learn.maths.kernels import Features, Scaling, UnitRows, scaling_of
 from likewise.learn.maths.labels import generator, sample_by_class
+from likewise.learn.maths.regressions import ExactKernel
 from likewise.learn.maths.setting import LearnedMap, OutputHead, Setting
 from likewise.rivals.closed_forms import LDA, RidgeOneHot
 from likewise.rivals.common import Baseline, drawn_kernel, estimator, remembering

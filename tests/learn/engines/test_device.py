@@ -13,7 +13,7 @@ from likewise import SimilarityLearner, open_rows
 from likewise.errors import LikewiseError
 from likewise.learn.engines import array_api
 from likewise.learn.engines.array_api import ArrayEngine, Device
-from likewise.learn.maths import anchoring, kernels, labels
+from likewise.learn.maths import kernels, labels, regressions
 from likewise.learn.maths.kernels import Scaling, UnitRows
 from likewise.utils.arrays import to_host
 
@@ -105,12 +105,12 @@ def test_blocks_and_not_the_data_set_come_to_the_host(monkeypatch: pytest.Monkey
         seen.append(tuple(getattr(array, "shape", ())))
         return to_host(array)
 
-    for module in (anchoring, kernels, labels, array_api):
+    for module in (regressions, kernels, labels, array_api):
         monkeypatch.setattr(module, "to_host", counted)
     monkeypatch.setattr("likewise.learn.similarity.MOST_CHOOSING", 90)
     monkeypatch.setattr("likewise.learn.similarity.NOVELTY_ROWS", 90)
     monkeypatch.setattr("likewise.learn.similarity.MOST_ROWS", 90)
-    monkeypatch.setattr("likewise.learn.maths.kernel_ridge.ENOUGH_ROWS", 90)
+    monkeypatch.setattr("likewise.learn.maths.regressions.ENOUGH_ROWS", 90)
     monkeypatch.setattr(array_api, "_BLOCK", 150)
     SimilarityLearner("linear", settings={"temperature": "auto", "share": 1.0, "n_anchors": 90}).fit(_torch(X), y)
     assert len(seen) > 20

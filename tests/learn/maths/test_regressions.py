@@ -1,139 +1,248 @@
+"""The anchored map is what the page says: gradient, closed forms, sampling; kernel ridge that of scikit-learn."""
+
 from __future__ import annotations
 
 import numpy as np
 import pytest
-import scipy.sparse as sp
-from tests.planted import clamp, planted
+from sklearn.kernel_ridge import KernelRidge
+from sklearn.metrics.pairwise import rbf_kernel
+from sklearn.preprocessing import KernelCenterer, normalize
+from tests.planted import planted
 
-from likewise import SLR
+from likewise.learn.maths import regressions
 from likewise.learn.maths.engine import MemoryEngine
-from likewise.learn.maths.labels import LabelTarget, draw_landmarks
-from likewise.learn.maths.solvers import (
-    AllPairs,
-    GaussianSketch,
-    LandmarkPairs,
-    SampledPairs,
-    fixed_start,
-    label_factors,
-    landmark_weights,
+from likewise.learn.maths.kernels import UnitRows
+from likewise.learn.maths.regressions import (
+    Clamp,
+    ExactKernel,
+    Images,
+    LandmarkKernel,
+    RegressionFactory,
+    adapt,
+    class_target,
+    cosine_clamp,
+    fixed_target,
 )
+from likewise.learn.maths.setting import OutputHead, Setting
 
 
-def parts(X, y, rank, alpha=0.0):
-    engine = MemoryEngine(X, y, int(y.max()) + 1)
-    whitening, target, rng = engine.whiten(alpha), LabelTarget(), np.random.default_rng(0)
-    factors = label_factors(engine, whitening, target)
-    return engine, whitening, target, fixed_start(*factors, whitening, rank, rng)
+def prepared(n=80, d=12, c=4, seed=0, n_anchors=None, weights=None):
+    X, y = planted(n, d, c, seed)
+    return RegressionFactory(40, n_anchors, 0)(UnitRows(MemoryEngine(X, y, c, weights)), 0.0)
 
 
-@pytest.mark.parametrize("alpha", [0.0, 0.4])
-@pytest.mark.parametrize("rank", [None, 4])
-def test_landmarks_that_are_all_the_rows_give_the_exact_step(rank, alpha):
-    X, y = planted(70, 9, 4)
-    engine, whitening, target, (A, B) = parts(X, y, rank, alpha)
-    exact = AllPairs(engine, whitening, target).step(A, B)
-    sketched = LandmarkPairs(engine, whitening, target, 70, np.random.default_rng(0)).step(A, B)
-    np.testing.assert_allclose(sketched.A, exact.A, atol=1e-10)
-    assert sketched.objective == pytest.approx(exact.objective)
+def rows_of(regression):
+    """F of a regression in memory, sorted by label."""
+    return regression.engine.rows(slice(None))
 
 
-def test_a_landmark_step_is_the_weighted_least_squares_of_the_page():
-    X, y = planted(70, 9, 4)
-    engine, whitening, target, (A, B) = parts(X, y, 3)
-    sketch = LandmarkPairs(engine, whitening, target, 30, np.random.default_rng(0))
-    U = engine.project(whitening.W)
-    chosen = np.sort(draw_landmarks(engine.codes, 4, 30, np.random.default_rng(0)))
-    V, D = (U @ B)[chosen], np.diag(landmark_weights(engine, chosen))
-    S = U @ A @ V.T
-    same = engine.codes[:, None] == engine.codes[chosen][None, :]
-    Y = np.where(same, np.maximum(S, 1), np.minimum(S, 0))
-    np.testing.assert_allclose(sketch.step(A, B).A, U.T @ Y @ D @ V @ np.linalg.inv(V.T @ D @ V), atol=1e-10)
+def clamped_loss(regression, L, v, q):
+    """½ q² Σ v_i w_ij (clamp(c_ij) - c_ij)², by brute force; v and q are held fixed."""
+    Z, codes = rows_of(regression) @ L, regression.engine.codes
+    z = Z / np.linalg.norm(Z, axis=1, keepdims=True)
+    c = z @ z.T
+    same = codes[:, None] == codes[None, :]
+    w = np.where(same, 1 / regression.size[codes][:, None], len(regression.size) / len(Z))
+    y = np.where(same, np.maximum(c, 0.9), np.minimum(c, 0.3))
+    return 0.5 * q**2 * np.sum(v[:, None] * w * (y - c) ** 2)
 
 
-@pytest.mark.parametrize("size", [40, 6])
-def test_a_sampled_step_is_the_papers_least_squares_on_the_sample(size):
-    """Line 6 of Algorithm 3 in whitened coordinates; below the rank of X the sample is interpolated."""
-    X, y = planted(70, 9, 4)
-    engine, whitening, target, (A, B) = parts(X, y, 3)
-    sketch = SampledPairs(engine, whitening, target, size, np.random.default_rng(5), both_sides=False)
-    chosen = np.sort(np.random.default_rng(5).choice(70, size))
-    U = engine.project(whitening.W)
-    S = U[chosen] @ A @ (U @ B).T
-    same = engine.codes[chosen][:, None] == engine.codes[None, :]
-    Y = np.where(same, np.maximum(S, 1), np.minimum(S, 0))
-    np.testing.assert_allclose(sketch.step(A, B).A, np.linalg.pinv(U[chosen]) @ Y @ (U @ B), atol=1e-8)
+@pytest.mark.parametrize("trust", [0.0, 0.5])
+def test_the_clamp_gradient_is_minus_the_gradient_of_the_clamped_loss(trust, monkeypatch):
+    monkeypatch.setattr(regressions, "LARGEST_STEP", np.inf)
+    regression = prepared()
+    rng = np.random.default_rng(0)
+    F, codes = rows_of(regression), regression.engine.codes
+    L = rng.standard_normal((F.shape[1], 3))
+    Z = F @ L
+    z = Z / np.linalg.norm(Z, axis=1, keepdims=True)
+    means = np.stack([z[codes == c].mean(axis=0) for c in range(4)]) if trust else None
+    q = np.sqrt(np.mean(np.sum(Z**2, axis=1)))
+    v = Clamp(Images(None, L), means, trust, 0.05, q, cosine_clamp(regression.size)).trust(z, codes)
+    gradient = regression.clamp_gradient(L, trust)
+    for _ in range(5):
+        step = 1e-6 * rng.standard_normal(L.shape)
+        rise = clamped_loss(regression, L + step, v, q) - clamped_loss(regression, L - step, v, q)
+        assert rise / 2 == pytest.approx(-np.sum(gradient * step), rel=1e-5)
 
 
-def test_a_sampled_step_of_the_whole_matrix_is_line_7_of_algorithm_2():
-    X, y = planted(70, 9, 4)
-    engine, whitening, target, (A, B) = parts(X, y, None)
-    sketch = SampledPairs(engine, whitening, target, 40, np.random.default_rng(5), both_sides=True)
-    rng = np.random.default_rng(5)
-    rows, columns = np.sort(rng.choice(70, 40)), np.sort(rng.choice(70, 40))
-    U = engine.project(whitening.W)
-    S = U[rows] @ A @ U[columns].T
-    same = engine.codes[rows][:, None] == engine.codes[columns][None, :]
-    Y = np.where(same, np.maximum(S, 1), np.minimum(S, 0))
-    expected = np.linalg.pinv(U[rows]) @ Y @ np.linalg.pinv(U[columns]).T
-    np.testing.assert_allclose(sketch.step(A, B).A, expected, atol=1e-8)
+def test_without_pull_the_map_is_class_balanced_ridge_regression():
+    regression = prepared()
+    F = rows_of(regression)
+    T = np.eye(4)[regression.engine.codes] / np.sqrt(regression.size)
+    ridge = 0.2 * regression.basis.unit * np.eye(F.shape[1])
+    Z = F @ np.linalg.solve(F.T @ F + ridge, F.T @ T)
+    ours = F @ adapt(regression, fixed_target(regression, 0.2, "one-hot"), 0.2, 0.0, 1.0)
+    cosine = lambda M: (M @ M.T) / np.sqrt(np.outer(np.sum(M**2, 1), np.sum(M**2, 1)))  # noqa: E731
+    np.testing.assert_allclose(cosine(ours), cosine(Z), atol=1e-10)
 
 
-@pytest.mark.parametrize("rank", [None, 3])
-def test_a_gaussian_step_is_the_papers_least_squares_on_mixtures(rank):
-
-    X, y = planted(70, 9, 4)
-    engine, whitening, target, (A, B) = parts(X, y, rank)
-    new = GaussianSketch(engine, whitening, target, 40, np.random.default_rng(5), rank is None).step(A, B).A
-    rng = np.random.default_rng(5)
-    U = engine.project(whitening.W)
-    Y = clamp(U @ A @ (U @ B).T, engine.codes)
-    if rank is None:
-        S2 = rng.standard_normal((70, 40)) / np.sqrt(40)
-        right = S2 @ np.linalg.pinv(S2.T @ U).T
-    else:
-        right = U @ B
-    S1 = rng.standard_normal((70, 40)) / np.sqrt(40)
-    np.testing.assert_allclose(new, np.linalg.pinv(S1.T @ U) @ S1.T @ Y @ right, atol=1e-9)
+def test_the_class_target_has_rows_of_length_one_on_average():
+    regression = prepared()
+    for geometry in ("one-hot", "lda"):
+        FP = fixed_target(regression, 0.1, geometry)
+        P = np.linalg.lstsq(rows_of(regression).T, FP, rcond=None)[0]  # the part of P₀ within reach of the rows
+        assert FP.shape[1] == 3
+        assert np.sqrt(np.mean(np.sum(P**2, axis=1))) <= 1 + 1e-9
 
 
-@pytest.mark.parametrize("compress", ["gaussian", "sample", "landmarks"])
-@pytest.mark.parametrize("rank", [None, 20])
-@pytest.mark.parametrize("dtype", [np.float32, np.float64])
-def test_compressed_models_rank_nearly_as_well(compress, rank, dtype, digits):
-    X, y, X_test, y_test = digits
-    X, X_test = X.astype(dtype), X_test.astype(dtype)
-    model = SLR(rank, compress=compress, compress_size=600, max_iter=3, random_state=0).fit(X, y)
-    exact = SLR(rank, max_iter=3).fit(X, y)
-    assert model.score(X_test, y_test) > exact.score(X_test, y_test) - 0.04
+def test_adapting_lowers_what_it_adapts_to():
+    """The objective of the page: clamped loss plus the ridge that anchors the map."""
+    rows = prepared()
+    target = fixed_target(rows, 0.1, "one-hot")
+    start, end = adapt(rows, target, 0.1, 0.0, 0.0), adapt(rows, target, 0.1, 1.0, 0.0)
+    q = np.sqrt(np.mean(np.sum((rows_of(rows) @ start) ** 2, axis=1)))
+    metric = rows.divisor(0.1)
+    objective = [clamped_loss(rows, L, np.ones(80), q) + 0.5 * np.sum(metric * (L - start) ** 2) for L in (start, end)]
+    assert objective[1] < objective[0]
 
 
-@pytest.mark.parametrize("compress", ["gaussian", "sample", "landmarks"])
-def test_compression_takes_weights_and_sparse_rows(compress):
-    X, y = planted(90, 9, 4)
-    weights = np.random.default_rng(0).integers(1, 4, 90)
-    model = SLR(4, compress=compress, compress_size=60, random_state=0).fit(sp.csr_array(X), y, sample_weight=weights)
-    assert model.score(X, y) > SLR(4, adaptive=False).fit(X, y).score(X, y) - 0.1
+def test_columns_that_are_all_the_rows_change_nothing_and_few_change_little():
+    every, all_drawn, few = (prepared(n=400, n_anchors=m) for m in (None, 400, 200))
+    L = np.random.default_rng(0).standard_normal((rows_of(every).shape[1], 3))
+    exact = every.clamp_gradient(L, 0.0)
+    np.testing.assert_allclose(all_drawn.clamp_gradient(L, 0.0), exact, atol=1e-12)
+    sampled = few.clamp_gradient(L, 0.0)
+    assert np.sum(sampled * exact) > 0.9 * np.linalg.norm(sampled) * np.linalg.norm(exact)
 
 
-def test_landmarks_are_drawn_by_class_and_stand_for_the_whole_class():
-    codes = np.repeat([0, 1, 2], [100, 10, 1])
-    engine = MemoryEngine(np.eye(111), codes, 3)
-    chosen = draw_landmarks(codes, 3, 22, np.random.default_rng(0))
-    np.testing.assert_array_equal(np.bincount(codes[chosen]), [20, 2, 1])
-    weights = landmark_weights(engine, chosen)
-    np.testing.assert_allclose(np.bincount(codes[np.sort(chosen)], weights), [100, 10, 1])
+def test_weights_mean_repetition():
+    X, y = planted(60, 8, 4)
+    weights = np.random.default_rng(0).integers(1, 4, 60)
+    engines = (MemoryEngine(X, y, 4, weights.astype(float)), MemoryEngine(X.repeat(weights, 0), y.repeat(weights), 4))
+    images = []
+    for engine in engines:
+        unit = UnitRows(engine)
+        regression = RegressionFactory(40, None, 0)(unit, 0.0)
+        L = adapt(regression, fixed_target(regression, 0.1, "one-hot"), 0.1, 1.0, 0.5)
+        images.append(regression.basis(unit.scaling(X)) @ L)
+    np.testing.assert_allclose(images[0] @ images[0].T, images[1] @ images[1].T, atol=1e-9)
 
 
-def test_a_sample_below_the_rank_of_the_data_is_warned_about():
-    X, y = planted(90, 20, 4)
-    with pytest.warns(UserWarning, match="compress_size=10 is below the rank of X, 20"):
-        SLR(4, compress="sample", compress_size=10, max_iter=1).fit(X, y)
+def test_the_rms_length_of_the_images_needs_no_row():
+    regression = prepared(weights=np.random.default_rng(0).integers(1, 4, 80).astype(float))
+    L = np.random.default_rng(0).standard_normal((rows_of(regression).shape[1], 3))
+    squares = np.sum((rows_of(regression) @ L) ** 2, axis=1)
+    assert regression.rms(L) == pytest.approx(np.sqrt(np.average(squares, weights=regression.engine.weights)))
 
 
-def test_one_seed_gives_one_model():
-    X, y = planted(90, 20, 4)
-    one, two, other = (
-        SLR(4, compress="sample", compress_size=50, random_state=seed).fit(X, y).query_map() for seed in (1, 1, 2)
-    )
-    np.testing.assert_array_equal(one, two)
-    assert np.abs(one - other).max() > 1e-6
+# -- Kernel ridge at full resolution: against scikit-learn, by weights, left-out images, and some landmarks ------------
+
+
+RIDGE = Setting(ridge=0.05)
+
+
+def rows(n=120, d=12, c=4, weights=None, dtype=np.float64):
+    X, y = planted(n, d, c, 0)
+    return UnitRows(MemoryEngine(X.astype(dtype), y, c, weights))
+
+
+def cosines(kernel, X):
+    Z = normalize(kernel.encode(X) @ kernel.learn(RIDGE).L)
+    return Z @ Z.T
+
+
+def test_the_class_target_is_one_hot_over_the_root_of_the_size_without_its_constant_direction():
+    size = np.array([3.0, 5.0, 2.0])
+    codes = np.repeat(np.arange(3), size.astype(int))
+    P = np.eye(3)[codes] / np.sqrt(size[codes])[:, None]
+    P -= P.mean(axis=0)
+    ours = class_target(size)[codes]
+    assert np.allclose(ours.sum(axis=0), 0)
+    assert np.isclose(np.mean(np.sum(ours**2, axis=1)), 1)
+    scale = np.sum(P**2) / len(codes)
+    assert np.allclose(ours @ ours.T, P @ P.T / scale)
+
+
+def test_a_class_without_rows_has_no_target():
+    assert np.isfinite(class_target(np.array([3.0, 0.0, 2.0]))).all()
+
+
+def test_it_is_scikit_learns_kernel_ridge_on_a_centred_kernel():
+    unit = rows()
+    kernel = ExactKernel(unit, 2.0)
+    X, new = kernel.features.landmarks, normalize(np.random.default_rng(1).standard_normal((30, 12)))
+    centre = KernelCenterer()
+    K = centre.fit_transform(rbf_kernel(X, X, gamma=2.0 / unit.mean_square_distance))
+    theirs = KernelRidge(alpha=RIDGE.ridge * np.trace(K) / len(K), kernel="precomputed").fit(K, kernel.P)
+    ours = kernel.encode(new) @ kernel.learn(RIDGE).L
+    assert np.allclose(ours, theirs.predict(centre.transform(rbf_kernel(new, X, gamma=kernel.features.gamma))))
+
+
+@pytest.mark.parametrize("dtype", [np.float64, np.float32])
+def test_images_of_the_training_rows_need_no_product(dtype):
+    kernel = ExactKernel(rows(dtype=dtype), 2.0)
+    learned = kernel.learn(RIDGE)
+    by_product = kernel.encode(kernel.features.landmarks) @ learned.L
+    assert np.allclose(learned.images(), by_product, atol=1e-9 if dtype == np.float64 else 1e-4)
+    assert np.isclose(learned.rms, np.sqrt(np.mean(np.sum(by_product**2, axis=1))), rtol=1e-4)
+    assert learned.L.dtype == dtype
+
+
+def test_a_weight_counts_as_repetition():
+    weights = np.random.default_rng(0).integers(0, 4, 120).astype(float)
+    X, y = planted(120, 12, 4, 0)
+    again = np.repeat(np.arange(120), weights.astype(int))
+    weighted = ExactKernel(UnitRows(MemoryEngine(X, y, 4, weights)), 2.0)
+    repeated = ExactKernel(UnitRows(MemoryEngine(X[again], y[again], 4)), 2.0)
+    new = normalize(np.random.default_rng(1).standard_normal((30, 12)))
+    assert np.allclose(cosines(weighted, new), cosines(repeated, new), atol=1e-9)
+    assert np.isclose(weighted.learn(RIDGE).rms, repeated.learn(RIDGE).rms)
+
+
+def test_images_left_out_are_those_of_a_fit_without_the_row():
+    """With K, its centre, the target and λ held fixed: the row's own equation is struck out."""
+    kernel = ExactKernel(rows(n=40), 2.0)
+    left_out = kernel.left_out(*kernel.learn(RIDGE).class_means.args)
+    K = kernel.encode(kernel.features.landmarks)
+    K -= K.mean(axis=1, keepdims=True)
+    ridge = RIDGE.ridge * np.trace(K) / 40
+    for i in (0, 7, 39):
+        others = np.delete(np.arange(40), i)
+        alpha = np.linalg.solve(K[np.ix_(others, others)] + ridge * np.eye(39), kernel.P[others])
+        assert np.allclose(left_out[i], K[i, others] @ alpha, atol=1e-8)
+
+
+def test_single_precision_survives_rows_that_are_all_but_equal():
+    """The direction that centring takes out of K comes back as rounding, divided by λ, unless it is taken out again."""
+    X, y = planted(600, 30, 5, 0)
+    X = np.vstack([X, X[:300] + 1e-6])
+    y = np.concatenate([y, y[:300]])
+    new, _ = planted(200, 30, 5, 1)
+    both = [cosines(ExactKernel(UnitRows(MemoryEngine(X.astype(t), y, 5)), 2.0), normalize(new)) for t in (float, "f4")]
+    assert np.allclose(*both, atol=0.01)
+
+
+def test_all_rows_as_landmarks_are_the_exact_kernel():
+    unit = rows()
+    exact = ExactKernel(unit, 2.0)
+    some = LandmarkKernel(unit, unit.kernel(2.0, 120, np.random.default_rng(0)))
+    new = normalize(np.random.default_rng(1).standard_normal((30, 12)))
+    assert np.allclose(cosines(exact, new), cosines(some, new), atol=1e-4)  # the landmarks' kernel has 1e-6 added
+    learned = some.learn(RIDGE)
+    assert np.isclose(learned.rms, exact.learn(RIDGE).rms, rtol=0.01)
+    images = learned.images()
+    means = np.array([normalize(images[unit.engine.codes == c]).mean(axis=0) for c in range(4)])
+    assert np.allclose(learned.class_means(OutputHead()), means)
+
+
+def test_the_last_map_may_overwrite_the_kernel():
+    unit = rows()
+    for kernel in (ExactKernel(unit, 2.0), LandmarkKernel(unit, unit.kernel(2.0, 60, np.random.default_rng(0)))):
+        first, second = kernel.learn(RIDGE), kernel.learn(RIDGE)
+        assert np.array_equal(first.L, second.L)
+        assert np.allclose(kernel.learn(RIDGE, last=True).L, first.L)
+
+
+def test_memory_decides_between_all_rows_and_some():
+    unit = rows()
+    assert isinstance(RegressionFactory(memory=4 * 120 * 120)(unit, 2.0), ExactKernel)
+    few = RegressionFactory(memory=4 * 119 * 119)(unit, 2.0)
+    assert isinstance(few, LandmarkKernel)
+    assert len(few.features.landmarks) == int(np.sqrt(4 * 119 * 119 / 40))
+
+
+def test_a_kernel_that_fits_in_single_precision_alone_is_computed_in_it():
+    kernel = RegressionFactory(memory=4 * 120 * 120)(rows(), 2.0)
+    assert kernel._K.dtype == np.float32
+    assert kernel.features.landmarks.dtype == np.float64

@@ -8,8 +8,8 @@ from sklearn.preprocessing import normalize
 from tests.planted import planted
 
 from likewise.learn.maths.engine import MemoryEngine
-from likewise.learn.maths.kernel_ridge import RegressionFactory
 from likewise.learn.maths.kernels import UnitRows
+from likewise.learn.maths.regressions import RegressionFactory
 from likewise.learn.maths.setting import OutputHead, joined
 
 rng = np.random.default_rng(0)

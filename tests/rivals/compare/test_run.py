@@ -172,7 +172,6 @@ def test_rows_are_printed_as_they_finish_the_cheap_ones_first(
     assert lines[-1].endswith("(about 0 s left)")
 
 
-
 def test_one_seed_is_one_result(rows: tuple[np.ndarray, np.ndarray]) -> None:
     runs = [likewise.compare(*rows, methods=["lda", "anchored-linear"], unseen=False, mixed=False) for _ in range(2)]
     scores = [[outcome.score for outcome in run.seen.outcomes] for run in runs if run.seen]

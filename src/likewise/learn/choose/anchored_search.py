@@ -21,9 +21,9 @@ import scipy.sparse as sp
 from likewise.evaluate.calibration import Calibration, ScoredPairs, held_out_pairs
 from likewise.learn.choose.search import CVResults, Search, Split, each_score, mean_interval, mean_of_found, row_splits
 from likewise.learn.maths.engine import Engine, MemoryEngine
-from likewise.learn.maths.kernel_ridge import RegressionFactory
 from likewise.learn.maths.kernels import Scaling, UnitRows, compact, scaling_of
 from likewise.learn.maths.labels import draw_landmarks
+from likewise.learn.maths.regressions import RegressionFactory
 from likewise.learn.maths.setting import SCALINGS, LearnedMap, Setting, joined
 from likewise.utils.arrays import unit_rows
 from likewise.utils.threads import ordered_map, single_threaded_blas
