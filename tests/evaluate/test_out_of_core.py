@@ -1,7 +1,5 @@
 """Evaluation of rows on disk and of a gallery in blocks: that of the rows in memory."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import numpy as np

@@ -1,7 +1,5 @@
 """What every model inherits: rows opened, and parameters that moved."""
 
-from __future__ import annotations
-
 from pathlib import Path
 from typing import Any
 

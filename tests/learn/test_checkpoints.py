@@ -1,7 +1,5 @@
 """A fit that was stopped is resumed from its checkpoint, to the same model; another's checkpoint is refused."""
 
-from __future__ import annotations
-
 import signal
 import subprocess
 import time

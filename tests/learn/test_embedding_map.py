@@ -1,7 +1,5 @@
 """From one embedding model to another: the map, its two sides and its file."""
 
-from __future__ import annotations
-
 import re
 
 import numpy as np

@@ -1,7 +1,5 @@
 """RelevanceLearner: good judgements gain on new queries, noisy ones leave the raw cosine, and no coin is tossed."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 import scipy.sparse as sp

@@ -1,7 +1,5 @@
 """SimilarityLearner as people meet it: better rankings by default, and no data that breaks it."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 import scipy.sparse as sp

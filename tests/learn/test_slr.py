@@ -1,7 +1,5 @@
 """SLR as people meet it: scikit-learn's manners, and every bad input answered in a sentence."""
 
-from __future__ import annotations
-
 import logging
 import re
 

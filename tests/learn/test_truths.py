@@ -1,7 +1,5 @@
 """The known answers of the mathematics. Every engine and every shortcut is held to them."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 import scipy.sparse as sp

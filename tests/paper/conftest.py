@@ -1,7 +1,5 @@
 """Small matrices on one BLAS thread: more only wait for each other."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 
 import pytest

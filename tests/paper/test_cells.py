@@ -1,7 +1,5 @@
 """Results that survive a kill."""
 
-from __future__ import annotations
-
 import csv
 import sqlite3
 from pathlib import Path

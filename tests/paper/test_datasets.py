@@ -1,7 +1,5 @@
 """Data sets by name, from files that are written here."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import numpy as np

@@ -1,7 +1,5 @@
 """The protocol: who learns from what."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 
 import numpy as np

@@ -1,7 +1,5 @@
 """A run of the experiments from end to end, and a killed one that is resumed."""
 
-from __future__ import annotations
-
 import csv
 import json
 import os

@@ -1,7 +1,5 @@
 """Theorem 1's measurement against dense linear algebra."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 

@@ -1,7 +1,5 @@
 """The kernel rivals: linear baselines on landmarks, and ridge regression on the exact kernel."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 from sklearn.preprocessing import normalize

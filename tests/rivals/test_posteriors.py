@@ -1,7 +1,5 @@
 """Posteriors as embeddings: those of scikit-learn's classifiers."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 from sklearn.discriminant_analysis import LinearDiscriminantAnalysis

@@ -6,8 +6,6 @@ keeps a promise by conformal risk control (Angelopoulos et al., 2024): the share
 got under it, plus what one more query could add, stays below the share that is allowed.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, fields
 from typing import Any, NamedTuple, Self

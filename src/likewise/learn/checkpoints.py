@@ -1,7 +1,5 @@
 """Checkpoint files: the last iteration of a fit or the settings it chose, and the facts that identify the fit."""
 
-from __future__ import annotations
-
 import hashlib
 from pathlib import Path
 from typing import Any

@@ -1,7 +1,5 @@
 """Linear similarities in closed form: Euclid, whitening, RCA, LDA, ridge regression, and these with the input."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial

@@ -1,7 +1,5 @@
 """Similarities on an RBF kernel: linear baselines on its landmarks, and ridge regression on all training rows."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from dataclasses import replace
 from functools import lru_cache

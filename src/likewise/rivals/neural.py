@@ -1,7 +1,5 @@
 """A small neural network on the rows: its hidden layer, or its posterior, as the embedding."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Sequence
 from functools import lru_cache
 from typing import Any, ClassVar, NamedTuple

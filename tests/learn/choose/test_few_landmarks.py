@@ -1,7 +1,5 @@
 """A kernel that has too few landmarks for all rows gives way to a linear map; one that has enough stays."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 

@@ -1,7 +1,5 @@
 """How rows come to length one: as they are, or standardised where columns are in units of their own."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import numpy as np

@@ -1,7 +1,5 @@
 """Fits that every engine must agree on, and how far they may differ."""
 
-from __future__ import annotations
-
 from functools import cache
 from typing import Any
 

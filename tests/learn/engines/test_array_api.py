@@ -1,7 +1,5 @@
 """Passes in torch and in array-api-strict give NumPy's models, moving blocks and not the data set."""
 
-from __future__ import annotations
-
 import re
 import subprocess
 import sys

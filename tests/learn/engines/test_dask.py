@@ -1,7 +1,5 @@
 """The Dask engine on a real cluster of two processes: the memory engine's model, also when a worker dies."""
 
-from __future__ import annotations
-
 import os
 import pickle
 import signal

@@ -1,7 +1,5 @@
 """SimilarityLearner from torch tensors and array-api-strict arrays: NumPy's model, learned where the rows are."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import numpy as np

@@ -1,7 +1,5 @@
 """Rows on disk within a memory limit give the results of rows in memory; a pass that was killed is resumed."""
 
-from __future__ import annotations
-
 import json
 import os
 import signal

@@ -1,7 +1,5 @@
 """Rows are opened where they are, from whatever holds them."""
 
-from __future__ import annotations
-
 from pathlib import Path
 from typing import Any
 

@@ -1,7 +1,5 @@
 """SimilarityLearner from rows that are not in memory: the model of the array."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import numpy as np

@@ -1,7 +1,5 @@
 """Rows in memory and sums over blocks of rows: against dense formulae, however rows are divided."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 import scipy.sparse as sp

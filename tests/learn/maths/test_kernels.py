@@ -1,7 +1,5 @@
 """Kernels and eigenbases: inner products are those of the kernel, the Gram matrix is diagonal."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 import scipy.sparse as sp

@@ -1,7 +1,5 @@
 """Labels: classes and counts, or a sentence; targets, sums and samples by class."""
 
-from __future__ import annotations
-
 from datetime import date
 
 import numpy as np

@@ -1,7 +1,5 @@
 """Tiles and threads change nothing: a pass equals its dense formula."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 from hypothesis import given

@@ -1,7 +1,5 @@
 """The anchored map is what the page says: gradient, closed forms, sampling; kernel ridge that of scikit-learn."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 from sklearn.kernel_ridge import KernelRidge

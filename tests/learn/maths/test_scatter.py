@@ -1,7 +1,5 @@
 """Leading directions, shrunk covariances and whitening."""
 
-from __future__ import annotations
-
 import logging
 
 import numpy as np

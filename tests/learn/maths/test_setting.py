@@ -1,7 +1,5 @@
 """Heads: the raw part next to the learned one, and where its directions come from."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 from sklearn.preprocessing import normalize

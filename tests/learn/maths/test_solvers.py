@@ -1,7 +1,5 @@
 """The iterations, the loop around them, where they start, their result, and the sketches of their regressions."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 
 import numpy as np

@@ -1,7 +1,5 @@
 """Verdicts and recommendations, from figures whose right answer is known."""
 
-from __future__ import annotations
-
 import json
 from dataclasses import replace
 

@@ -1,7 +1,5 @@
 """`likewise.compare`: the same rows for all, figures that can be had by hand, and rows for what fails."""
 
-from __future__ import annotations
-
 import json
 from functools import partial
 from importlib.util import find_spec

@@ -1,7 +1,5 @@
 """Held-out rows or classes, one search over candidates on them, and its record in the layout of `cv_results_`."""
 
-from __future__ import annotations
-
 import time
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import asdict, dataclass, field

@@ -1,7 +1,5 @@
 """Rows on disk, visited in blocks that keep to a memory limit."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass

@@ -5,8 +5,6 @@ or by subspace iteration where that would be large, maps by which rows with a sh
 far rows are from all classes by such maps.
 """
 
-from __future__ import annotations
-
 import logging
 from collections.abc import Callable
 from dataclasses import dataclass, replace
