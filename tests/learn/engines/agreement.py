@@ -4,6 +4,7 @@ from functools import cache
 from typing import Any
 
 import numpy as np
+import pytest
 from tests.planted import planted
 
 from likewise import SLR, SimilarityLearner, open_rows
@@ -23,6 +24,17 @@ WAYS: dict[str, dict[str, Any]] = {
     "margins": {"rank": 8, "margins": (0.9, 0.3), "max_iter": 2},
     "the paper's start": {"rank": 8, "init": "paper", "max_iter": 2},
 }
+
+
+def torch_array(X: np.ndarray) -> Any:
+    return pytest.importorskip("torch").from_numpy(X)
+
+
+def strict_array(X: np.ndarray) -> Any:
+    return pytest.importorskip("array_api_strict").asarray(X)
+
+
+libraries = pytest.mark.parametrize("make", [pytest.param(torch_array, marks=pytest.mark.second), strict_array])
 
 
 def rows(dtype: type = np.float32, seed: int = 0) -> tuple[np.ndarray, np.ndarray]:

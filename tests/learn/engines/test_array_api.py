@@ -4,12 +4,11 @@ import re
 import subprocess
 import sys
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import pytest
 import scipy.sparse as sp
-from tests.learn.engines.agreement import WAYS, assert_same, rows
+from tests.learn.engines.agreement import WAYS, assert_same, libraries, rows, strict_array
 
 from likewise import SLR, RelevanceLearner, open_rows
 from likewise.errors import LikewiseError
@@ -21,17 +20,6 @@ from likewise.rows import Relevance
 from likewise.utils.arrays import to_host
 
 pytest.importorskip("array_api_compat")
-
-
-def _torch(X: np.ndarray) -> Any:
-    return pytest.importorskip("torch").from_numpy(X)
-
-
-def _strict(X: np.ndarray) -> Any:
-    return pytest.importorskip("array_api_strict").asarray(X)
-
-
-libraries = pytest.mark.parametrize("make", [pytest.param(_torch, marks=pytest.mark.second), _strict])
 
 
 @libraries
@@ -176,7 +164,7 @@ def test_devices_and_tiles_are_for_dense_arrays_in_memory():
     with pytest.raises(LikewiseError, match="device is for arrays in memory"):
         SLR().fit(open_rows([X], y, device="cpu"))
     with pytest.raises(LikewiseError, match="device='cpu' is for torch"):
-        SLR().fit(open_rows(_strict(X), y, device="cpu"))
+        SLR().fit(open_rows(strict_array(X), y, device="cpu"))
 
 
 def test_a_sparse_tensor_is_refused_in_words():

@@ -5,7 +5,17 @@ from typing import Any
 import numpy as np
 import pytest
 from sklearn.preprocessing import normalize
-from tests.learn.engines.agreement import ANCHORED, CLASSES, N, anchored_of_the_array, assert_same, opened, rows
+from tests.learn.engines.agreement import (
+    ANCHORED,
+    CLASSES,
+    N,
+    anchored_of_the_array,
+    assert_same,
+    libraries,
+    opened,
+    rows,
+    torch_array,
+)
 
 from likewise import SimilarityLearner, open_rows
 from likewise.errors import LikewiseError
@@ -16,17 +26,6 @@ from likewise.learn.maths.kernels import Scaling, UnitRows
 from likewise.utils.arrays import to_host
 
 pytest.importorskip("array_api_compat")
-
-
-def _torch(X: np.ndarray) -> Any:
-    return pytest.importorskip("torch").from_numpy(X)
-
-
-def _strict(X: np.ndarray) -> Any:
-    return pytest.importorskip("array_api_strict").asarray(X)
-
-
-libraries = pytest.mark.parametrize("make", [pytest.param(_torch, marks=pytest.mark.second), _strict])
 
 
 @pytest.fixture(autouse=True)
@@ -66,7 +65,7 @@ def test_in_float32_too(make: Any, way: str, monkeypatch: pytest.MonkeyPatch) ->
 @pytest.mark.second
 def test_classes_that_are_not_seen_too() -> None:
     X, y = rows(np.float64)
-    plain, model = (SimilarityLearner(settings={"share": 0.0}).fit(rows_, y) for rows_ in (X, _torch(X)))
+    plain, model = (SimilarityLearner(settings={"share": 0.0}).fit(rows_, y) for rows_ in (X, torch_array(X)))
     assert_same(plain, model, X, 1e-8)
 
 
@@ -110,7 +109,7 @@ def test_blocks_and_not_the_data_set_come_to_the_host(monkeypatch: pytest.Monkey
     monkeypatch.setattr("likewise.learn.similarity.MOST_ROWS", 90)
     monkeypatch.setattr("likewise.learn.maths.regressions.ENOUGH_ROWS", 90)
     monkeypatch.setattr(array_api, "_BLOCK", 150)
-    SimilarityLearner("linear", settings={"temperature": "auto", "share": 1.0, "n_anchors": 90}).fit(_torch(X), y)
+    SimilarityLearner("linear", settings={"temperature": "auto", "share": 1.0, "n_anchors": 90}).fit(torch_array(X), y)
     assert len(seen) > 20
     assert max(int(np.prod(shape)) for shape in seen if shape != (N,)) <= 150 * X.shape[1]
 
