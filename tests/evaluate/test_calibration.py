@@ -145,7 +145,7 @@ def test_damaged_values_are_refused(field, value):
 
 
 @pytest.mark.parametrize("plain", [None, {}, {"3": {}}, [1]])
-def test_what_is_no_calibration_is_refused(plain):
+def test_other_facts_than_a_calibration_are_refused(plain):
     with pytest.raises(LikewiseError, match="calibration_ is damaged"):
         Calibration.from_dict(plain)
 

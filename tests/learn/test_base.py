@@ -92,7 +92,7 @@ def test_a_weighted_fit_of_opened_rows_is_refused_nothing():
     np.testing.assert_allclose(model.similarity(X), SLR(rank=2).fit(X, Y, weights).similarity(X), atol=1e-12)
 
 
-def test_labels_or_weights_beside_opened_rows_are_refused():
+def test_labels_or_weights_with_opened_rows_are_refused():
     with pytest.raises(LikewiseError, match="X is opened already, with its labels: leave y and sample_weight at None"):
         SLR(rank=2).fit(open_rows(X, Y), Y)
 

@@ -78,7 +78,7 @@ def test_other_data_is_refused_of_slr(tmp_path: Path) -> None:
             model.fit(open_rows(other_X, other_y, checkpoint=tmp_path / "c"))
 
 
-def test_a_file_that_is_no_checkpoint_is_refused(tmp_path: Path) -> None:
+def test_another_file_is_refused_as_a_checkpoint(tmp_path: Path) -> None:
     X, y = rows()
     write_tensors(tmp_path / "c", {"a": np.ones(3)}, {})
     with pytest.raises(LikewiseError, match="is a likewise file, but not a checkpoint"):
@@ -203,7 +203,7 @@ def test_the_checkpoint_of_another_method_is_refused(tmp_path: Path) -> None:
         SimilarityLearner(**QUICK).fit(open_rows(X, y, checkpoint=tmp_path / "c"))
 
 
-def test_splits_of_ones_own_are_told_apart(tmp_path: Path) -> None:
+def test_custom_splits_are_compared(tmp_path: Path) -> None:
     from sklearn.model_selection import StratifiedKFold
 
     X, y = rows()

@@ -100,7 +100,7 @@ def test_sparse_rows_give_the_model_of_dense_rows():
         np.testing.assert_allclose(sparse, dense, atol=1e-6)
 
 
-def test_what_was_tried_is_told_and_what_is_set_is_kept():
+def test_results_hold_what_was_tried_and_a_fixed_setting_stays():
     X, y = planted(120, 8, 4)
     model = SimilarityLearner(kernel="linear", settings={"geometry": "lda", "ridge": 0.2}).fit(X, y)
     assert all(p["geometry"] == "lda" and p["ridge"] == 0.2 for p in model.cv_results_["params"])

@@ -115,7 +115,7 @@ def test_rows_may_be_subsampled(digits):
     )
 
 
-def test_no_triplets_is_no_trouble():
+def test_without_triplets_there_is_a_map_too():
     empty = Triplets(np.full((4, 1), -1), np.array([], dtype=int), np.array([], dtype=int))
     loss, gradient = objective(np.eye(2), np.ones((4, 2)), empty, 0.5)
     assert loss == 0

@@ -33,9 +33,9 @@ def test_the_share_of_taught_rows_is_close_to_the_truth(n_new):
 
 def test_classes_that_are_rare_among_labels_but_common_in_the_gallery_are_taught_all_the_same():
     labelled, codes = classes(40, 10, 0)
-    kept = (codes >= 5) | (np.arange(400) % 40 < 8)  # 8 of 40 rows of half of the classes
+    some = (codes >= 5) | (np.arange(400) % 40 < 8)  # 8 of 40 rows of half of the classes
     gallery = np.vstack([classes(80, 5, 1)[0], classes(20, 5, 2, first=5)[0], classes(50, 10, 3, first=10)[0]])
-    _, g = gate_of(labelled[kept], codes[kept], gallery)
+    _, g = gate_of(labelled[some], codes[some], gallery)
     assert g[:400].mean() > 0.7
     assert g[500:].mean() < 0.15
 
@@ -67,7 +67,7 @@ def test_labelled_rows_that_are_all_the_same_have_a_gate():
     assert np.isfinite(g).all()
 
 
-def test_a_share_is_lowered_if_labelled_rows_are_told_apart_better_than_it_allows():
+def test_a_share_is_lowered_if_labelled_rows_differ_more_than_it_allows():
     assert _limited(0.8, 0.6) == 0.8  # at most 0.6 with 20 % of new rows
     assert _limited(0.8, 0.75) == pytest.approx(0.6)
     assert _limited(1.0, 0.75) == 1.0

@@ -15,7 +15,7 @@ ORDER = np.random.default_rng(0).permutation(len(Y))
 KNOWN, STRANGE = ORDER[Y[ORDER] < 5], ORDER[Y[ORDER] >= 5]
 
 
-def test_unknown_classes_are_told_from_known_ones():
+def test_unknown_classes_are_farther_than_known_ones():
     novelty_model = NoveltyModel.of(X[KNOWN[:600]], Y[KNOWN[:600]], np.random.default_rng(0))
     novelty = novelty_model.novelty(X[np.concatenate([KNOWN[600:], STRANGE])])
     is_strange = np.arange(len(novelty)) >= len(KNOWN) - 600

@@ -246,7 +246,7 @@ def test_compression_takes_weights_and_sparse_rows(compress):
     assert model.score(X, y) > SLR(4, adaptive=False).fit(X, y).score(X, y) - 0.1
 
 
-def test_landmarks_are_drawn_by_class_and_stand_for_the_whole_class():
+def test_landmarks_are_drawn_by_class_and_represent_the_whole_class():
     codes = np.repeat([0, 1, 2], [100, 10, 1])
     engine = MemoryEngine(np.eye(111), codes, 3)
     chosen = draw_landmarks(codes, 3, 22, np.random.default_rng(0))

@@ -132,7 +132,7 @@ def test_a_table_does_not_depend_on_whether_there_is_another(
     np.testing.assert_array_equal(alone.unseen.outcomes[0].values, comparison.unseen.outcomes[0].runs[0].values)
 
 
-def test_settings_chosen_are_told_those_behind_a_kernel_too(rows: tuple[np.ndarray, np.ndarray]) -> None:
+def test_settings_chosen_are_listed_those_behind_a_kernel_too(rows: tuple[np.ndarray, np.ndarray]) -> None:
     standing = likewise.compare(*rows, methods=["nystroem-ridge", "anchored-linear"], unseen=False, mixed=False).seen
     assert standing
     settings = {outcome.name: outcome.runs[0].setting for outcome in standing.outcomes}
