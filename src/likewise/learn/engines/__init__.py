@@ -1,4 +1,4 @@
-"""Where rows live: in memory, on disk, on a Dask cluster, on a torch device; and `open_rows`, the way in."""
+"""Rows that live elsewhere: on disk, on a Dask cluster, on a torch device; and `open_rows`, the way in for all."""
 
 from likewise.learn.engines.opening import Rows, open_rows
 
