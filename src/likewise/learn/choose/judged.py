@@ -146,12 +146,9 @@ class Targets:
 def _places(scores: np.ndarray, items: np.ndarray) -> np.ndarray:
     """Places from 0 of some items; scores that are equal but for rounding are at their mean place."""
     high, low = scores[items] + ROUNDING, scores[items] - ROUNDING
-    if len(items) <= 4:
-        above, upto = (scores > high[:, None]).sum(axis=1), (scores >= low[:, None]).sum(axis=1)
-    else:
-        ordered = np.sort(scores)
-        above = len(scores) - np.searchsorted(ordered, high, side="right")
-        upto = len(scores) - np.searchsorted(ordered, low, side="left")
+    ordered = np.sort(scores)
+    above = len(scores) - np.searchsorted(ordered, high, side="right")
+    upto = len(scores) - np.searchsorted(ordered, low, side="left")
     return np.asarray((above + upto - 1) / 2)
 
 

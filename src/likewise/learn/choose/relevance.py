@@ -2,22 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterator
 from dataclasses import asdict, dataclass, replace
-from itertools import product
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from sklearn.preprocessing import normalize
 
 from likewise.learn.choose.judged import FEWEST, ROUNDING, HeldQueries, Judgements, mean
 from likewise.learn.choose.search import CVResults
-from likewise.learn.maths.rocchio import KernelBasis, LeftOut, nearest_irrelevant, rbf, square_root
+from likewise.learn.maths.rocchio import KernelBasis, LeftOut, features, nearest_irrelevant, square_root
 
 DOUBT = 1.5  # standard errors of a gain at which nothing of it is believed
 MOST_GROUP = 200  # queries left out together: those with most influence
-RIDGES, WEIGHTS, IRRELEVANT = (0.1, 1.0, 10.0), (0.3, 0.6, 1.0, 1.7, 3.0, 5.0), (0.0, 1.0)
-LINEAR_RIDGE = 3.0  # times that of the RBF kernel
+RIDGES, LINEAR_RIDGE = (0.1, 1.0, 10.0), 3.0  # the second times the first for the linear kernel
+WEIGHTS = (0.3, 0.6, 1.0, 1.7, 3.0, 5.0, 10.0, 30.0)  # with the last hardly anything of a query is left
+FIRST_WEIGHTS = (0.6, 1.7, 5.0)  # those that everything is tried with; then the neighbours of the best one
 
 
 @dataclass(frozen=True)
@@ -36,11 +36,15 @@ METRICS = tuple(MetricSetting(*pair) for pair in ((0.85, 0.0), (0.6, 0.0), (0.6,
 
 @dataclass(frozen=True)
 class RocchioSetting:
-    """Kernel of the queries, its ridge, the part of irrelevant items, the weight of it all, and the share believed."""
+    """Kernel of the queries, its ridge, what they move away from, the weight of it all, and the share believed.
+
+    They move away from the "mean" item, which leaves what is common to all items out; from the nearest "irrelevant"
+    ones; or from "nothing".
+    """
 
     kernel: str
     ridge: float
-    irrelevant: float
+    against: str
     weight: float
     share: float = 1.0
 
@@ -88,8 +92,8 @@ class Ranking:
         Q = self.metric.query(Q)
         if self.C is None:
             return Q
-        features = Q if self.landmarks is None else rbf(Q, self.landmarks.astype(Q.dtype))
-        moved = features @ self.C.astype(Q.dtype)
+        landmarks = None if self.landmarks is None else self.landmarks.astype(Q.dtype)
+        moved = features(Q, landmarks) @ self.C.astype(Q.dtype)
         return np.asarray(normalize(moved if self.alone else Q + moved))
 
     def gallery(self, G: np.ndarray) -> np.ndarray:
@@ -101,11 +105,12 @@ class Ranking:
 
 @dataclass(frozen=True)
 class Moves:
-    """Judged queries after the metric, and what moves them: their relevant and irrelevant items less the mean item."""
+    """Judged queries after the metric, and what moves them: the means of their relevant and irrelevant items."""
 
     Q: np.ndarray
     relevant: np.ndarray
     irrelevant: np.ndarray
+    mean: np.ndarray  # of all items
     alone: bool
 
     @classmethod
@@ -114,10 +119,9 @@ class Moves:
         judged = np.flatnonzero(np.diff(known.gains.indptr))
         Q, G, gains = metric.query(known.Q[judged]), metric.gallery(known.G), known.gains[judged]
         mean = G[pool].mean(axis=0)
-        relevant = (known.W[judged] @ G - mean).astype(Q.dtype)
-        if known.two_widths:
-            return cls(Q, relevant, np.zeros_like(relevant), True)
-        return cls(Q, relevant, nearest_irrelevant(Q, G[pool], gains[:, pool]) - mean, False)
+        relevant = (known.W[judged] @ G).astype(Q.dtype)
+        irrelevant = np.zeros_like(relevant) if known.two_widths else nearest_irrelevant(Q, G[pool], gains[:, pool])
+        return cls(Q, relevant, irrelevant, mean, known.two_widths)
 
     def ranking(self, metric: Metric, setting: RocchioSetting, n_landmarks: int) -> Ranking:
         """The metric with the moves that a setting makes of these."""
@@ -125,7 +129,8 @@ class Moves:
             return Ranking(metric)
         basis = KernelBasis.of(self.Q, setting.kernel, n_landmarks)
         ridge = setting.ridge * (LINEAR_RIDGE if setting.kernel == "linear" else 1.0)
-        C = basis.coefficients(self.relevant - setting.irrelevant * self.irrelevant, ridge)
+        away = {"mean": self.mean, "irrelevant": self.irrelevant, "nothing": 0.0}[setting.against]
+        C = basis.coefficients((self.relevant - away).astype(self.Q.dtype), ridge)
         C = (setting.share * setting.weight * C).astype(self.Q.dtype)
         return Ranking(metric, basis.landmarks, C, self.alone)
 
@@ -143,30 +148,31 @@ class Chosen:
     results: CVResults
 
 
+NO_MOVES = RocchioSetting("linear", 1.0, "mean", 0.0, 0.0)
 # Of sides of two widths with too few queries to hold any out.
-UNTRIED = Chosen(NO_METRIC, RocchioSetting("rbf", 1.0, 0.0, 1.0), 0.0, CVResults())
+UNTRIED = Chosen(NO_METRIC, RocchioSetting("rbf", 1.0, "mean", 1.0), 0.0, CVResults())
 
 
 def chosen_and_measured(held: HeldQueries, side: str, n_landmarks: int) -> tuple[Chosen, dict[str, Any]]:
-    """The settings that held-out queries prefer, and what they are worth; a map that loses when measured is dropped."""
-    chosen = choose(held, side, n_landmarks)
-    if held.known.two_widths:
-        return chosen, held_out(held, side, chosen, n_landmarks)[0]
-    for drop in ({}, {"rocchio": replace(chosen.rocchio, share=0.0)}, {"metric": replace(chosen.metric, share=0.0)}):
-        chosen = replace(chosen, **drop)
-        figures, gain = held_out(held, side, chosen, n_landmarks)
-        if gain >= 0:
-            break
-    return chosen, figures
+    """The settings that held-out queries prefer, and what they are worth.
 
-
-def choose(held: HeldQueries, side: str, n_landmarks: int) -> Chosen:
-    """First the metric, then what is added to queries after it; sides of two widths have no metric."""
-    results = CVResults()
-    metric, clear = (NO_METRIC, 0.0) if held.known.two_widths else _choose_metric(held, side, results)
-    linear = Metric.of(side, held.known, metric)
-    rocchio, clearer = _choose_rocchio(held, linear, n_landmarks, results)
-    return Chosen(metric, rocchio, max(clear, clearer), results)
+    First the metric, then what is added to queries after it; what is added to them without the metric is measured too,
+    and the better of both is used, or less of it if even that loses. Sides of two widths have no metric.
+    """
+    results, no_metric = CVResults(), held.known.two_widths
+    metric, clear = (NO_METRIC, 0.0) if no_metric else _choose_metric(held, side, results)
+    options: list[tuple[Chosen, dict[str, Any], float]] = []
+    for one in (metric, NO_METRIC) if metric.share else (metric,):
+        like = options[0][0].rocchio if options else None
+        rocchio, clearer = _choose_rocchio(held, Metric.of(side, held.known, one), n_landmarks, results, like)
+        chosen = Chosen(one, rocchio, max(clear, clearer), results)
+        options.append((chosen, *held_out(held, side, chosen, n_landmarks)))
+    best = max(options, key=lambda option: option[2])
+    for drop in ({"rocchio": NO_MOVES}, {"metric": NO_METRIC}):
+        if best[2] < 0 and not no_metric:
+            chosen = replace(best[0], **drop)
+            best = (chosen, *held_out(held, side, chosen, n_landmarks))
+    return best[0], best[1]
 
 
 def _choose_metric(held: HeldQueries, side: str, results: CVResults) -> tuple[MetricSetting, float]:
@@ -198,43 +204,86 @@ def _worth(natural: np.ndarray, cold: np.ndarray) -> float:
 
 
 def _choose_rocchio(
-    held: HeldQueries, metric: Metric, n_landmarks: int, results: CVResults
+    held: HeldQueries, metric: Metric, n_landmarks: int, results: CVResults, like: RocchioSetting | None
 ) -> tuple[RocchioSetting, float]:
     """By leave-one-out, and by leaving out all queries that share a relevant item; in closed form.
 
-    Where clicks are judged by what was clicked for related queries, only the second is right: those queries would tell
-    what is asked. And as near items are hidden then, moving away from near ones would cost nothing.
+    With another setting to be `like`, only its kernel and ridge are tried.
     """
     moves = Moves.of(held.known, metric, held.items)
     G = metric.gallery(held.G)
     S = held.raw_scores if metric.L is None else metric.query(held.Q) @ G.T
     before = held.targets.quality(S)
-    both, best = np.hstack([moves.relevant, moves.irrelevant]), (0.0, RocchioSetting("linear", 1.0, 0.0, 0.0, 0.0), 0.0)
-    for kernel in ("linear", "rbf"):
+    best, best_moved = _Tried(0.0, NO_MOVES, 0.0), None
+
+    def better(setting: RocchioSetting, moved: list[np.ndarray]) -> bool:
+        nonlocal best, best_moved
+        tried = _tried(held, setting, before, S, moved, best.value)
+        results.add(asdict(setting), [tried.value])
+        if tried.value <= best.value + ROUNDING:
+            return False
+        best, best_moved = tried, moved
+        return True
+
+    for kernel in ("linear", "rbf") if like is None else (like.kernel,):
         basis = KernelBasis.of(moves.Q, kernel, n_landmarks)
-        for ridge in RIDGES:
-            left_out = LeftOut(basis, both, ridge * (LINEAR_RIDGE if kernel == "linear" else 1.0))
-            cold = np.stack([left_out.without(group[0], _most_influential(left_out, group)) for group in held.groups])
-            views = [left_out.alone(held.queries), cold]
-            parts = [(view[:, : G.shape[1]] @ G.T, view[:, G.shape[1] :] @ G.T) for view in views]
-            for irrelevant, weight in _moves_to_try(held):
-                setting = RocchioSetting(kernel, ridge, irrelevant, weight)
-                natural, unknown = (S + weight * (a - irrelevant * b) for a, b in parts)
-                gain = cold = held.targets.quality(unknown) - before
-                if not held.by_related:
-                    gain = held.targets.quality(natural) - before
-                value = mean(gain) + (held.lost(natural) if held.by_related else min(0.0, mean(cold)))
-                results.add(asdict(setting), [value])
-                if value > best[0] + ROUNDING:
-                    best = (value, setting, min(clearness(gain), clearness((gain + cold) / 2)))
-    return replace(best[1], share=float(held.known.two_widths) or believed(best[2])), best[2]
+        for ridge in RIDGES if like is None else (like.ridge,):
+            for against, moved in _moved(held, moves, basis, ridge, G):
+                for weight in (1.0,) if held.known.two_widths else FIRST_WEIGHTS:
+                    better(RocchioSetting(kernel, ridge, against, weight), moved)
+    if best_moved is not None and not held.known.two_widths:
+        for step in (-1, 1):
+            at = WEIGHTS.index(best.setting.weight) + step
+            while 0 <= at < len(WEIGHTS) and better(replace(best.setting, weight=WEIGHTS[at]), best_moved):
+                at += step
+    return replace(best.setting, share=float(held.known.two_widths) or believed(best.clearness)), best.clearness
 
 
-def _moves_to_try(held: HeldQueries) -> Iterable[tuple[float, float]]:
-    """Parts of irrelevant items and weights; between two widths there is nothing to be weighed against."""
-    if held.known.two_widths:
-        return [(0.0, 1.0)]
-    return product((0.0,) if held.by_related else IRRELEVANT, WEIGHTS)
+class _Tried(NamedTuple):
+    """What a setting of Rocchio is worth, and how clear that is."""
+
+    value: float
+    setting: RocchioSetting
+    clearness: float
+
+
+def _tried(
+    held: HeldQueries, setting: RocchioSetting, before: np.ndarray, S: np.ndarray, moved: list[np.ndarray], least: float
+) -> _Tried:
+    """From scores of held-out queries, and their changes without the queries themselves and without their groups.
+
+    Where clicks are judged by what was clicked for related queries, only the second is right: those queries would tell
+    what is asked. Otherwise the second can only lower the value, and is not computed where that is too low already.
+    """
+    natural, unknown = (S + setting.weight * part for part in moved)
+    if held.by_related:
+        gain = cold = held.targets.quality(unknown) - before
+        value = mean(gain) + held.lost(natural)
+    else:
+        gain = held.targets.quality(natural) - before
+        if mean(gain) <= least:
+            return _Tried(mean(gain), setting, 0.0)
+        cold = held.targets.quality(unknown) - before
+        value = mean(gain) + min(0.0, mean(cold))
+    return _Tried(value, setting, min(clearness(gain), clearness((gain + cold) / 2)))
+
+
+def _moved(
+    held: HeldQueries, moves: Moves, basis: KernelBasis, ridge: float, G: np.ndarray
+) -> Iterator[tuple[str, list[np.ndarray]]]:
+    """What held-out queries can move away from, and by how much that changes their scores, in both views.
+
+    Near items are hidden where clicks are judged: moving away from near ones, or towards all, would cost nothing.
+    """
+    targets = np.hstack([moves.relevant, moves.irrelevant, np.ones((len(moves.Q), 1), moves.Q.dtype)])
+    left_out = LeftOut(basis, targets, ridge * (LINEAR_RIDGE if basis.landmarks is None else 1.0))
+    cold = np.stack([left_out.without(group[0], _most_influential(left_out, group)) for group in held.groups])
+    views, d = [left_out.alone(held.queries), cold], G.shape[1]
+    relevant, of_mean = [view[:, :d] @ G.T for view in views], G @ moves.mean
+    yield "mean", [part - view[:, 2 * d :] * of_mean for part, view in zip(relevant, views, strict=True)]
+    if not held.by_related and not held.known.two_widths:
+        yield "irrelevant", [part - view[:, d : 2 * d] @ G.T for part, view in zip(relevant, views, strict=True)]
+        yield "nothing", relevant
 
 
 def _most_influential(left_out: LeftOut, group: np.ndarray) -> np.ndarray:

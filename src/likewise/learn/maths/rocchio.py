@@ -19,7 +19,7 @@ from sklearn.utils import gen_batches
 from likewise.utils.arrays import top_k
 
 SKIPPED = 0.5  # weight of pairs known to be irrelevant; .25 to .5 gains up to .02 mAP, 1 loses as much
-RBF_GAMMA = 2.5  # exp(-2.5 ‖q - q'‖²) of unit rows is exp(5 (q·q' - 1))
+RBF_WIDTH = 4.5  # of exp(-4.5 ‖q - q'‖² / mean ‖q - q'‖²); 15 predicts worse
 NEGATIVES = 10  # nearest irrelevant items of a query
 _FAINT = 1e-7  # eigenvalues of a kernel below this share of the largest are rounding
 _BLOCK = 512  # queries that are compared with all items at a time
@@ -140,20 +140,17 @@ class KernelBasis:
     def of(cls, Q: np.ndarray, kernel: str, n_landmarks: int) -> KernelBasis:
         """Landmarks are the first rows; with as many as there are rows the kernel is exact."""
         if kernel == "linear":
-            e, V = _leading(Q.T @ Q)
-            return cls(None, V, ((Q @ V.astype(Q.dtype)) / np.sqrt(e)).astype(Q.dtype), e)
+            F = features(Q, None)
+            e, V = _leading(F.T @ F)
+            return cls(None, V, ((F @ V.astype(Q.dtype)) / np.sqrt(e)).astype(Q.dtype), e)
         L = Q[:n_landmarks]
-        g, V = _leading(rbf(L, L))
+        g, V = _leading(features(L, L))
         A = V / np.sqrt(g)
         if len(L) == len(Q):
             return cls(L, A, V.astype(Q.dtype), g)
-        F = rbf(Q, L) @ A.astype(Q.dtype)
+        F = features(Q, L) @ A.astype(Q.dtype)
         e, E = _leading(F.T @ F)
         return cls(L, A @ E, ((F @ E.astype(Q.dtype)) / np.sqrt(e)).astype(Q.dtype), e)
-
-    def features(self, Q: np.ndarray) -> np.ndarray:
-        """Of other rows."""
-        return Q if self.landmarks is None else rbf(Q, self.landmarks)
 
     def coefficients(self, T: np.ndarray, ridge: float) -> np.ndarray:
         """What features are multiplied by to predict the targets T (n, t)."""
@@ -192,10 +189,18 @@ class LeftOut:
         return np.asarray(self.T[query] - x.astype(self.T.dtype) @ self.residuals[group])
 
 
-def rbf(X: np.ndarray, L: np.ndarray) -> np.ndarray:
-    """exp(-γ ‖x - l‖²) of unit rows; a row of zeros has the length that it has."""
+def features(X: np.ndarray, L: np.ndarray | None) -> np.ndarray:
+    """Those of the linear kernel x·x' + 1, or with landmarks 1 + exp(-γ ‖x - l‖²); the 1 is an intercept."""
+    if L is None:
+        return np.hstack([X, np.ones((len(X), 1), X.dtype)])
     squares = np.einsum("ij,ij->i", X, X)[:, None] + np.einsum("ij,ij->i", L, L)
-    return np.exp(np.minimum(RBF_GAMMA * (2 * (X @ L.T) - squares), 0.0))
+    return 1 + np.exp(np.minimum(rbf_gamma(L) * (2 * (X @ L.T) - squares), 0.0))
+
+
+def rbf_gamma(L: np.ndarray) -> float:
+    """4.5 over the mean squared distance of landmarks."""
+    spread = float(np.einsum("ij,ij->i", L, L).mean()) - float(np.sum(L.mean(axis=0) ** 2))
+    return RBF_WIDTH / max(2 * spread, 1e-3)
 
 
 def _leading(K: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
