@@ -24,6 +24,7 @@ from sklearn.decomposition import TruncatedSVD
 from sklearn.preprocessing import normalize
 
 from benchmarks.comparisons import newsgroups
+from benchmarks.open_sets import SETS, stored
 from likewise.errors import LikewiseError
 from likewise.paper.datasets import load_dataset
 from likewise.rows import Relevance, read_table
@@ -99,6 +100,11 @@ def made() -> Iterator[RelevanceTask]:
         print(f"newsgroups is skipped: {error}", file=sys.stderr)
     for name, X, y in labelled():
         yield _halves(f"{name}, half of the columns", X, y, X.shape[1] // 2)
+    try:
+        X, y = stored("Caltech101-EfficientNet", SETS["Caltech101, EfficientNet"])
+        yield _halves("Caltech101, half of the columns", X, y, X.shape[1] // 2)
+    except LikewiseError as error:
+        print(f"Caltech101 is skipped: {error}", file=sys.stderr)
     name, X, y = next(labelled())
     yield _halves(
         f"{name}, sides of {X.shape[1] // 3} and {X.shape[1] - X.shape[1] // 3} columns", X, y, X.shape[1] // 3

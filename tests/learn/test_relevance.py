@@ -9,6 +9,7 @@ from tests.clicked import ClickLog, clicked
 
 from likewise import RelevanceLearner, load
 from likewise.errors import LikewiseError
+from likewise.evaluate import mean_average_precision
 from likewise.rows import Relevance
 
 
@@ -213,3 +214,37 @@ def test_few_of_many_queries_judge_the_settings(log: ClickLog, monkeypatch) -> N
     assert model.n_samples_ > 200
     assert model.held_out_["queries"] <= 150
     assert log.mAP(model) > log.raw_mAP + 0.03
+
+
+def test_what_is_common_to_relevant_items_is_learned_from_few_queries() -> None:
+    """Here items near the mean item are relevant, which moves away from the mean item cannot learn."""
+    rng = np.random.default_rng(0)
+    common = np.eye(1, 20).ravel()
+    G = normalize(0.35 * rng.standard_normal((600, 20)) / np.sqrt(20) * 3 + common)
+    Q, T = (
+        normalize(G[rng.integers(0, 600, n)] - 0.9 * common + 0.2 * rng.standard_normal((n, 20))) for n in (60, 200)
+    )
+
+    def relevant(rows: np.ndarray) -> np.ndarray:
+        return np.argsort(-(rows + 0.6 * common) @ G.T, axis=1)[:, :3]
+
+    R = Relevance.from_triples(np.repeat(np.arange(60), 3), relevant(Q).ravel(), shape=(60, 600))
+    model = RelevanceLearner("query").fit(Q, R, gallery=G)
+    expected = relevant(T)
+    raw, learned = (
+        np.mean([len(set(row) & set(best)) for row, best in zip(np.argsort(-S, axis=1)[:, :3], expected, strict=True)])
+        for S in (T @ G.T, model.similarity(T, G))
+    )
+    assert model.setting_["rocchio"]["against"] == "nothing"
+    assert learned > raw + 0.5
+
+
+def test_a_query_is_replaced_where_the_raw_cosine_means_nothing(log: ClickLog) -> None:
+    """Queries have the left half of a digit, items the right one."""
+    relevant = sp.csr_array(1.0 * (log.y_q[:, None] == log.y_g))
+    left, right = np.tile(np.arange(8) < 4, 8), np.tile(np.arange(8) >= 4, 8)
+    model = RelevanceLearner("query").fit(log.Q[:, left], relevant, gallery=log.G[:, right])
+    raw = mean_average_precision(normalize(log.T[:, left]), normalize(log.G[:, right]), log.y_t, log.y_g)
+    T, G = model.transform_query(log.T[:, left]), model.transform(log.G[:, right])
+    assert model.setting_["rocchio"]["weight"] >= 5
+    assert mean_average_precision(T, G, log.y_t, log.y_g) > raw + 0.4

@@ -16,7 +16,7 @@ from likewise.errors import LikewiseError
 from likewise.learn.base import SimilarityModel, checked_side, finite_fit
 from likewise.learn.choose.judged import FEWEST, MOST_ITEMS, MOST_LEARNED, HeldQueries, Judgements
 from likewise.learn.choose.relevance import DOUBT, UNTRIED, Chosen, Metric, Ranking, chosen_and_measured, fitted
-from likewise.learn.maths.rocchio import rbf_gamma
+from likewise.learn.maths.rocchio import INTERCEPT, rbf_gamma
 from likewise.learn.maths.scatter import leading_directions
 from likewise.rows.relevance import Relevance
 from likewise.utils.arrays import check_magnitude, dense, row_hashes, to_host
@@ -205,7 +205,7 @@ class RelevanceLearner(SimilarityModel):
         if self.coefficients_ is not None:
             L, C = self.landmarks_, self.coefficients_
             kernel = query if L is None else graph.kernel(query, L, rbf_gamma(L))
-            intercept = C[-1] if L is None else C.sum(axis=0)
+            intercept = INTERCEPT**0.5 * C[-1] if L is None else INTERCEPT * C.sum(axis=0)
             moved = graph.plus(graph.mapped(kernel, C[:-1] if L is None else C), intercept)
             query = graph.unit(graph.node("Add", [query, moved]))
         return query, gallery

@@ -232,9 +232,11 @@ def _choose_rocchio(
                 for weight in (1.0,) if held.known.two_widths else FIRST_WEIGHTS:
                     better(RocchioSetting(kernel, ridge, against, weight), moved)
     if best_moved is not None and not held.known.two_widths:
+        # Clicked items were shown for their raw cosine, so clicks cannot tell that it means nothing.
+        weights = WEIGHTS[:-2] if held.by_related else WEIGHTS
         for step in (-1, 1):
-            at = WEIGHTS.index(best.setting.weight) + step
-            while 0 <= at < len(WEIGHTS) and better(replace(best.setting, weight=WEIGHTS[at]), best_moved):
+            at = weights.index(best.setting.weight) + step
+            while 0 <= at < len(weights) and better(replace(best.setting, weight=weights[at]), best_moved):
                 at += step
     return replace(best.setting, share=float(held.known.two_widths) or believed(best.clearness)), best.clearness
 
