@@ -6,7 +6,7 @@ from typing import Annotated, Any
 from typer import Argument, Exit, Option
 
 from likewise.cli.console import SERIOUS, emit_json, note, say, working
-from likewise.cli.options import AsJson, check_writable, kind_of
+from likewise.cli.options import AsJson, check_writable, kind_of, load_model
 from likewise.errors import LikewiseError
 from likewise.utils.wording import plural
 
@@ -51,9 +51,14 @@ def check(
         elif kind == "features":
             card = _checked_features(path, repair)
         elif kind == "model":
-            card = _card(path, _problem_of_model(path))
+            card = _card(path)
+            try:
+                load_model(path)
+            except LikewiseError as error:
+                card["damaged"] = [str(error)]
         else:
-            raise LikewiseError(f"{path} {_is_nothing(path)}: expected an index, features or a model")
+            what = "is something else" if path.exists() else "does not exist"
+            raise LikewiseError(f"{path} {what}: expected an index, features or a model")
     emit_json(card) if as_json else say("\n".join(_lines(card)))
     if card["damaged"] or card.get("missing"):
         raise Exit(SERIOUS)
@@ -115,12 +120,8 @@ def _contents(backup: Any) -> str:
     return f"{plural(backup.steps, 'mark or label')}, {plural(backup.lessons, 'lesson')}{lists}"
 
 
-# ---------------------------------------------------------------------------------------------------------------------
-# What is checked
-
-
-def _card(path: Path, problem: str | None, **facts: Any) -> dict[str, Any]:
-    return {"path": str(path), "damaged": [] if problem is None else [problem], "repaired": [], **facts}
+def _card(path: Path) -> dict[str, Any]:
+    return {"path": str(path), "damaged": [], "repaired": []}
 
 
 def _checked_index(folder: Path, repair: bool, where: tuple[str, str] | None) -> dict[str, Any]:
@@ -129,7 +130,7 @@ def _checked_index(folder: Path, repair: bool, where: tuple[str, str] | None) ->
     from likewise.teach import Feedback, load_index
     from likewise.teach.backup import marks_problem, parked, place, repair_marks
 
-    card = _card(folder, None)
+    card = _card(folder)
     for problem, mend in ((marks_problem, repair_marks), (problem_of, repair_index)):
         text = problem(folder)
         if text is not None and repair:
@@ -157,36 +158,19 @@ def _checked_features(folder: Path, repair: bool) -> dict[str, Any]:
 
     if not is_store(folder):
         raise LikewiseError(f"{folder} has no checksums: expected features that likewise features wrote")
-    card, problem = _card(folder, None), problem_of_features(folder)
+    card, problem = _card(folder), problem_of_features(folder)
     if problem is not None and repair:
         card["repaired"].append(repair_features(folder))
         problem = problem_of_features(folder)
     return {**card, "damaged": [] if problem is None else [problem]}
 
 
-def _problem_of_model(path: Path) -> str | None:
-    from likewise import load
-
-    try:
-        load(path)
-    except LikewiseError as error:
-        return str(error)
-    return None
-
-
-def _is_nothing(path: Path) -> str:
-    return "is something else" if path.exists() else "does not exist"
-
-
 def _lines(card: dict[str, Any]) -> list[str]:
     path = card["path"]
     lines = [f"damaged: {text}" for text in card["damaged"]] + [f"repaired: {text}" for text in card["repaired"]]
     if not card["damaged"] and "items" in card:
-        counts = (
-            plural(card["items"], "item"),
-            plural(card["steps"], "mark or label"),
-            plural(card["lessons"], "lesson"),
-        )
+        nouns = {"items": "item", "steps": "mark or label", "lessons": "lesson"}
+        counts = [plural(card[name], noun) for name, noun in nouns.items()]
         lines.append(f"{path} is sound: {', '.join(counts)}")
     elif not card["damaged"]:
         lines.append(f"{path} is sound")
@@ -194,12 +178,7 @@ def _lines(card: dict[str, Any]) -> list[str]:
         lines.append(f"{plural(len(missing), 'picture')} missing, such as {missing[0]}; --root DIR of search and serve")
     steps = card.get("parked", [])
     if steps:
-        lines.append(
-            f"{plural(len(steps), 'step')} about items that are not in the index, which --place OLD NEW places:"
-        )
-    lines += [f"  {step['item']}: {step['step']}{_by(step['who'])}" for step in steps[:_SHOWN]]
+        text = "about items that are not in the index, which --place OLD NEW places:"
+        lines.append(f"{plural(len(steps), 'step')} {text}")
+    lines += [f"  {step['item']}: {step['step']}{' by ' * bool(step['who'])}{step['who']}" for step in steps[:_SHOWN]]
     return lines + ([f"  and {len(steps) - _SHOWN:,} more: --json"] if len(steps) > _SHOWN else [])
-
-
-def _by(who: str) -> str:
-    return f" by {who}" if who else ""

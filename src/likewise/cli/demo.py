@@ -93,9 +93,9 @@ def demo(
         digits = True
     make_folder(output)  # before learning, so that a wrong path is reported at once
     names = [*_FILES, *([] if digits else [f"{_name(folder)}.csv"])]
-    taken = [name for name in names if (output / name).exists()]
+    taken = next((name for name in names if (output / name).exists()), None)
     if taken and not any((output / mark).is_file() for mark in (_MARK, "demo.likewise")):
-        raise LikewiseError(f"{output} has a {taken[0]} already: choose another folder with --output")
+        raise LikewiseError(f"{output} has a {taken} already: choose another folder with --output")
     atomic_write(output / _MARK, b"This folder was made by likewise demo.\n")
     data, store = (None, None) if digits else _of_pictures(folder, output, seed, insisted=pictures is not None)
     data = data or _of_digits(seed)
@@ -150,9 +150,6 @@ def measured(data: DemoData, seed: int) -> tuple[Any, list[Ranking], np.ndarray]
         taught, new = (float(evaluation.values[some].mean()) for some in (known, ~known))
         rankings.append(Ranking(label, Q, G, taught, new))
     return model, rankings, part.held
-
-
-# -- The data ---------------------------------------------------------------------------------------------------------
 
 
 def _hidden(labels: np.ndarray, seed: int) -> np.ndarray:
@@ -225,9 +222,6 @@ def folder_labels(paths: Sequence[str]) -> list[str]:
     labels = ["/".join(path.split("/")[:-1][:2]) for path in paths]
     counts = Counter(labels)
     return [label if counts[label] >= _LEAST else "" for label in labels]
-
-
-# -- The results ------------------------------------------------------------------------------------------------------
 
 
 def _strips(data: DemoData, rankings: list[Ranking], test: np.ndarray, seed: int) -> tuple[Any, dict[str, int]]:

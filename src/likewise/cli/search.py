@@ -66,13 +66,12 @@ def search(
     [...], is null, contains, startswith, endswith, and, or, not. A column name that is not a plain word is put in
     backticks.
 
-    An argument that is not a file is words: likewise search photos.index "a dog on a beach" (extra words; features of
-    efficientnet-lite0, or --text onnx:FILE with --tokenizer FILE, the text tower of the features' model). --but and
-    --not add words to a query, a picture's too. An item that has the words in its label or file name comes first.
+    An argument that is not a file is words (extra words; features of efficientnet-lite0, or --text onnx:FILE with
+    --tokenizer FILE, the text tower of the features' model). --but and --not add words to a query, a picture's too. An
+    item that has the words in its label or file name comes first.
 
     Where the model was calibrated, each result says how likely it matches. --at-most-wrong 10% keeps the share of wrong
-    results below 10 % on average over queries of the classes it learned from, and shows none rather than guess. A
-    picture unlike everything the model learned from is reported as such.
+    results below 10 % on average over queries of the classes it learned from, and shows none rather than guess.
 
     [bold]Examples[/bold]
 

@@ -19,6 +19,16 @@ AtMostWrong = Annotated[
 Label = Annotated[
     str, StringConstraints(strip_whitespace=True, min_length=1, max_length=200, pattern=r"^[^\x00-\x1f\x7f]+$")
 ]
+Words = Annotated[
+    str, StringConstraints(strip_whitespace=True, min_length=1, max_length=200), Field(description="A phrase.")
+]
+Id = Annotated[str | int, Field(description="Id of an item.")]
+Vector = Annotated[list[float], Field(min_length=1, max_length=16_384, description="Raw features of a query.")]
+Name = Annotated[str, StringConstraints(max_length=1000)]
+Condition = Annotated[
+    str, StringConstraints(max_length=MOST_CHARACTERS), Field(description='Such as price < 20 and topic == "space".')
+]
+Month = Annotated[str, StringConstraints(pattern=r"^\d{4}-\d{2}$")]
 
 
 class ErrorResponse(BaseModel):
@@ -36,15 +46,6 @@ class StrictModel(BaseModel):
     """A request body: unknown fields are refused."""
 
     model_config = ConfigDict(extra="forbid")
-
-
-Words = Annotated[
-    str, StringConstraints(strip_whitespace=True, min_length=1, max_length=200), Field(description="A phrase.")
-]
-
-
-Id = Annotated[str | int, Field(description="Id of an item.")]
-Vector = Annotated[list[float], Field(min_length=1, max_length=16_384, description="Raw features of a query.")]
 
 
 class Marked(StrictModel):
@@ -81,15 +82,6 @@ class Example(Marked):
         if self.text is not None:
             return Phrase(self.text, self.weight)
         return super().reference(session) if self.vector is None else session.vector(self.vector)
-
-
-Name = Annotated[str, StringConstraints(max_length=1000)]
-Condition = Annotated[
-    str, StringConstraints(max_length=MOST_CHARACTERS), Field(description='Such as price < 20 and topic == "space".')
-]
-
-
-Month = Annotated[str, StringConstraints(pattern=r"^\d{4}-\d{2}$")]
 
 
 class Filtered(StrictModel):

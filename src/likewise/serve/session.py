@@ -73,15 +73,12 @@ class Recent(Generic[Value]):
 
 @dataclass(frozen=True)
 class SearchQuery:
-    """Examples that results should be like or unlike, and the filters that they have to pass.
-
-    With `precision` the average precision over all items is computed, where the label of the query is known.
-    """
+    """Examples that results should be like or unlike, and the filters that they have to pass."""
 
     like: Sequence[Reference]
     unlike: Sequence[Reference] = ()
     filters: Filters = field(default_factory=Filters)
-    precision: bool = False
+    precision: bool = False  # whether to compute the average precision, where the label of the query is known
 
     @property
     def rows(self) -> list[int]:
@@ -101,31 +98,20 @@ class SearchQuery:
 
 @dataclass(frozen=True)
 class SearchResult:
-    """Rows and scores, best first; the label of the query and its average precision where known.
-
-    `total` is the number of items that were ranked, of which `rows` may be a part.
-
-    `probabilities` are those of the rows, None without a calibration; with a cut-off, `total` rows are above it, of
-    which about `about_wrong` are wrong. A `novelty` of the query above 1 means that it is unlike anything known.
-
-    `by_name` has for each row whether the words of the query are in its label or name; None without words.
-    `calibrated` says whether the results have a cut-off.
-
-    With `learned_from_query` the average precision says nothing about other queries: the model learned from this one.
-    """
+    """A page of results, best first, and what is known of all of them."""
 
     space: Space
     rows: np.ndarray
     scores: np.ndarray
-    label: str | None
+    label: str | None  # of the query, where known
     average_precision: float | None
-    total: int
-    learned_from_query: bool = False
-    probabilities: np.ndarray | None = None
-    about_wrong: float | None = None
-    novelty: float | None = None
-    by_name: np.ndarray | None = None
-    calibrated: bool = False
+    total: int  # items that were ranked, or that are above the cut-off
+    learned_from_query: bool = False  # the average precision then says nothing about other queries
+    probabilities: np.ndarray | None = None  # of the rows; None without a calibration
+    about_wrong: float | None = None  # how many of `total`, with a cut-off
+    novelty: float | None = None  # above 1, the query is unlike anything known
+    by_name: np.ndarray | None = None  # for each row, whether the words of the query are in its label or name
+    calibrated: bool = False  # whether this query has a cut-off
 
 
 class Ranking:
@@ -172,9 +158,6 @@ class Ranking:
         S = None if known is None else known[None]
         (rows,), (scores,) = self._space.rank(self._query, k, self._among, examples, exact=exact, scores=S)
         return rows[rows >= 0], scores[rows >= 0]
-
-    def __len__(self) -> int:
-        return len(self.rows)
 
 
 class Marked(NamedTuple):
@@ -232,9 +215,6 @@ class Session:
             self.labels[row] = label
         self._label_facet, self._renamed = None, True
         self._passing.clear()
-        self._forget_rankings()
-
-    def _forget_rankings(self) -> None:
         with self._lock:
             self._rankings.clear()
 
@@ -245,8 +225,8 @@ class Session:
 
     @property
     def label_facet(self) -> Facet:
-        facet = self._label_facet or Facet("label", self.labels)
-        self._label_facet = facet
+        if (facet := self._label_facet) is None:
+            facet = self._label_facet = Facet("label", self.labels)
         return facet
 
     def facets(self) -> dict[str, Facet]:
@@ -380,8 +360,9 @@ class Session:
     def _search(self, space: Space, query: SearchQuery, k: int, offset: int = 0) -> SearchResult:
         ranking, precision = self._ranking(space, query)
         rows, scores = ranking.page(offset, k)
-        if len(ranking) > _LONGEST:
-            self._forget_rankings()
+        if len(ranking.rows) > _LONGEST:
+            with self._lock:
+                self._rankings.clear()
         like = [ref for ref in query.like if isinstance(ref, int)]
         trained = precision is not None and space is not self.raw and bool(like)
         trained = trained and bool(self.index.learned_from(np.array(like)).any())

@@ -7,7 +7,7 @@ from urllib.parse import unquote
 
 from fastapi import Depends, Header, Path, Request, Response
 
-from likewise.search.cards import Card, cards
+from likewise.search.cards import cards
 from likewise.serve.catalogue import media_kind
 from likewise.serve.schemas import ItemResponse
 from likewise.serve.session import Session
@@ -54,23 +54,21 @@ def item_response(session: Session, row: int, whole: bool = False) -> ItemRespon
 
 def item_responses(session: Session, rows: Sequence[int], whole: bool = False) -> list[ItemResponse]:
     """Items as JSON."""
-    shown = cards(session.index.items, session.catalogue.layout, rows, whole)
-    return [_item(session, row, card) for row, card in zip(rows, shown, strict=True)]
-
-
-def _item(session: Session, row: int, card: Card | None) -> ItemResponse:
-    catalogue, dates = session.catalogue, session.index.items.dates
-    return {
-        "row": row,
-        "id": session.index.ids[[row]].tolist()[0],
-        "key": session.index.identities.key(row),
-        "name": catalogue.name(row),
-        "folder": catalogue.folder(row),
-        "date": None if dates is None else dates[row],
-        "label": session.labels[row],
-        "kind": media_kind(catalogue.path(row)),
-        "card": None if card is None else vars(card),  # type: ignore[typeddict-item]
-    }
+    index, catalogue, dates = session.index, session.catalogue, session.index.items.dates
+    return [
+        {
+            "row": row,
+            "id": index.ids[[row]].tolist()[0],
+            "key": index.identities.key(row),
+            "name": catalogue.name(row),
+            "folder": catalogue.folder(row),
+            "date": None if dates is None else dates[row],
+            "label": session.labels[row],
+            "kind": media_kind(catalogue.path(row)),
+            "card": None if card is None else vars(card),  # type: ignore[typeddict-item]
+        }
+        for row, card in zip(rows, cards(index.items, catalogue.layout, rows, whole), strict=True)
+    ]
 
 
 def download(content: str | bytes, name: str, media_type: str = "text/csv; charset=utf-8") -> Response:

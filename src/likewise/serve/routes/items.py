@@ -23,7 +23,7 @@ from likewise.serve.routes import (
     item_response,
     item_responses,
     state,
-)
+)  # fmt: skip
 from likewise.serve.schemas import ERRORS, ItemResponse, LassoRequest, LassoResponse, MapResponse, MapTile
 from likewise.serve.teaching import MOST_LABELLED
 from likewise.utils.wording import csv_text
