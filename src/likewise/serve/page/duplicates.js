@@ -50,8 +50,7 @@ function summarise(answer) {
   $("duplicates-found").textContent = answer.total === 0 ? nothing : counts;
   $("threshold").min = Math.ceil(answer.lowest * 1000);
   $("duplicates-csv").hidden = answer.total === 0;
-  const found = `${plural(answer.total, "group")} of near-duplicates.`;
-  say(answer.total ? found : "No near-duplicates at this threshold.");
+  say(answer.total ? `${plural(answer.total, "group")} of near-duplicates.` : "No near-duplicates at this threshold.");
 }
 
 function group(items) {

@@ -156,7 +156,7 @@ function drawPreview() {
 function sentence() {
   const { items, known, about_wrong: wrong, least_sure: least } = preview;
   if (wrong === null) {
-    const cannot = "Which others belong to it is not known yet: that takes 8 right and 8 wrong marks and a lesson.";
+    const cannot = "Which others belong to it is not known yet: mark 8 right and 8 wrong, then press Keep.";
     return `${things(items)} with this label.${state.status.calibrated ? "" : ` ${cannot}`}`;
   }
   const fresh = items - known;
