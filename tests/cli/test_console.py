@@ -25,17 +25,17 @@ def test_control_characters_become_their_pictures() -> None:
 
 def test_json_escapes_them_and_reads_back(capsys: pytest.CaptureFixture[str]) -> None:
     emit_json({"path": EVIL})
-    said = capsys.readouterr().out
-    assert not {"\x1b", "\x9b", "\u202e"} & set(said)
-    assert json.loads(said)["path"] == EVIL
+    printed = capsys.readouterr().out
+    assert not {"\x1b", "\x9b", "\u202e"} & set(printed)
+    assert json.loads(printed)["path"] == EVIL
 
 
 def test_notes_and_the_console_show_them(capsys: pytest.CaptureFixture[str]) -> None:
     note(EVIL)
     results().print(EVIL, markup=False)
-    for said in capsys.readouterr():
-        assert "cat␛]0;owned␛[2J" in said.replace("\n", "")
-        assert not {"\x1b", "\x9b", "\u202e"} & set(said)
+    for printed in capsys.readouterr():
+        assert "cat␛]0;owned␛[2J" in printed.replace("\n", "")
+        assert not {"\x1b", "\x9b", "\u202e"} & set(printed)
 
 
 def test_a_search_prints_no_escape_sequence_of_a_name(run: Any, tmp_path: Path) -> None:

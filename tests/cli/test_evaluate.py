@@ -75,15 +75,15 @@ def test_rows_that_the_model_learned_from_are_named(run: Any, files: Path, model
     train, test = (read_table(files / name) for name in ("train.npz", "test.npz"))
     known = _outcome(run, model, files / "train.npz")["learned_from"]
     assert known == {"rows": len(train.y), "mAP_of_others": None}
-    said = " ".join(run("evaluate", model, files / "train.npz").stdout.split())
-    assert "the model learned from all of these rows: this does not test it" in said
+    printed = " ".join(run("evaluate", model, files / "train.npz").stdout.split())
+    assert "the model learned from all of these rows: this does not test it" in printed
     X, y = np.vstack([train.X[:50], test.X]), np.concatenate([train.y[:50], test.y])
     np.savez(tmp_path / "mixed.npz", X=X, y=y)
     mixed, fitted = _outcome(run, model, tmp_path / "mixed.npz"), SLR.load(model)
     each = evaluate(fitted.transform_query(X), fitted.transform(X), y)
     assert mixed["learned_from"]["rows"] == 50
-    said = run("evaluate", model, tmp_path / "mixed.npz").stdout
-    assert f"learned from 50 of these rows; mAP of the others {mixed['learned_from']['mAP_of_others']:.4f}" in said
+    printed = run("evaluate", model, tmp_path / "mixed.npz").stdout
+    assert f"learned from 50 of these rows; mAP of the others {mixed['learned_from']['mAP_of_others']:.4f}" in printed
     assert mixed["learned_from"]["mAP_of_others"] == pytest.approx(each.average_precision[each.queries >= 50].mean())
 
 

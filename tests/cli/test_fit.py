@@ -313,7 +313,7 @@ def test_data_is_read_once(run: Any, files: Path, tmp_path: Path, monkeypatch: A
     import likewise.rows.reading as reading
 
     read, seen = reading._read, []
-    monkeypatch.setattr(reading, "_read", lambda *given: seen.append(given[0]) or read(*given))
+    monkeypatch.setattr(reading, "_read", lambda *arguments: seen.append(arguments[0]) or read(*arguments))
     words = ["--labels", files / "train.txt"] if name.endswith("npy") else []
     _result(run, "fit", files / name, *words, "-o", tmp_path / "m", *PAPER, "--max-iter", 1)
     assert seen == [str(files / name)]

@@ -110,6 +110,6 @@ def test_ctrl_c_exits_with_130_and_a_sentence(tmp_path: Path) -> None:
             process.wait()
             pipe.close()
         assert process.stderr is not None
-        said = process.stderr.read()
+        printed = process.stderr.read()
     assert process.returncode == 130
-    assert said == "likewise: stopped by Ctrl-C\n"
+    assert printed == "likewise: stopped by Ctrl-C\n"

@@ -45,11 +45,11 @@ def _json(result: Any) -> Any:
 
 def test_a_picture_finds_itself_then_its_like(run: Any, photos: Path) -> None:
     query = photos / "photos" / "red" / "00.png"
-    (found,) = _json(run("search", photos / "photos.index", query, "-k", 4, "--json"))
-    assert found["query"] == str(query)
-    assert found["results"][0]["path"] == str(query)
-    assert found["results"][0]["score"] == pytest.approx(1, abs=1e-5)
-    assert [hit["label"] for hit in found["results"]] == ["red"] * 4
+    (answer,) = _json(run("search", photos / "photos.index", query, "-k", 4, "--json"))
+    assert answer["query"] == str(query)
+    assert answer["results"][0]["path"] == str(query)
+    assert answer["results"][0]["score"] == pytest.approx(1, abs=1e-5)
+    assert [hit["label"] for hit in answer["results"]] == ["red"] * 4
 
 
 def test_several_pictures_and_rows_are_answered_in_their_order(run: Any, photos: Path) -> None:
@@ -62,8 +62,8 @@ def test_several_pictures_and_rows_are_answered_in_their_order(run: Any, photos:
 
 def test_before_is_the_raw_cosine(run: Any, photos: Path) -> None:
     index = load_index(photos / "photos.index")
-    (found,) = _json(run("search", photos / "photos.index", "--row", 5, "--before", "-k", 11, "--json"))
-    assert [hit["row"] for hit in found["results"]] == index.search(rows=[5], k=11, space="raw").rows[0].tolist()
+    (answer,) = _json(run("search", photos / "photos.index", "--row", 5, "--before", "-k", 11, "--json"))
+    assert [hit["row"] for hit in answer["results"]] == index.search(rows=[5], k=11, space="raw").rows[0].tolist()
 
 
 def test_the_table_names_labels_and_paths(run: Any, photos: Path) -> None:
@@ -115,8 +115,8 @@ def test_pictures_that_moved_are_found_again_once_their_new_folder_is_named(
     copytree(photos / "photos", tmp_path / "moved")
     words = ("search", tmp_path / "p.index", "--row", 0, "-k", 1, "--json")
     for more in (["--root", tmp_path / "moved"], []):  # kept with the index
-        (found,) = _json(run(*words, *more))
-        assert Path(found["results"][0]["path"]).is_relative_to(tmp_path / "moved")
+        (answer,) = _json(run(*words, *more))
+        assert Path(answer["results"][0]["path"]).is_relative_to(tmp_path / "moved")
     result = run(*words, "--root", tmp_path)
     assert result.exit_code == 2
     assert f"root={tmp_path} does not hold the pictures of {tmp_path / 'p.index'}: {tmp_path}/blue" in result.stderr
@@ -137,11 +137,11 @@ def digits(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def test_results_say_how_likely_they_match(run: Any, digits: Path) -> None:
-    (found,) = _json(run("search", digits, "--row", 0, "-k", 900, "--json"))
-    likely = [hit["probability"] for hit in found["results"]]
+    (answer,) = _json(run("search", digits, "--row", 0, "-k", 900, "--json"))
+    likely = [hit["probability"] for hit in answer["results"]]
     assert likely[0] > 0.9
     assert likely[-1] < 0.1
-    assert found["novelty"] < 1
+    assert answer["novelty"] < 1
     table = run("search", digits, "--row", 0, "-k", 3).stdout
     assert "match" in table
     assert "%" in table
@@ -174,9 +174,9 @@ def test_a_share_is_between_0_and_1(run: Any, digits: Path, share: str) -> None:
 
 
 def test_an_index_that_is_not_calibrated_pretends_nothing(run: Any, photos: Path) -> None:
-    (found,) = _json(run("search", photos / "photos.index", "--row", 0, "--json"))
-    assert found["novelty"] is None
-    assert {hit["probability"] for hit in found["results"]} == {None}
+    (answer,) = _json(run("search", photos / "photos.index", "--row", 0, "--json"))
+    assert answer["novelty"] is None
+    assert {hit["probability"] for hit in answer["results"]} == {None}
     assert "match" not in run("search", photos / "photos.index", "--row", 0).stdout
     refused = run("search", photos / "photos.index", "--row", 0, "--at-most-wrong", "10%")
     assert "Cosine has no calibration" in refused.stderr
@@ -197,9 +197,9 @@ def worded(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def test_an_argument_that_is_not_a_file_is_words(run: Any, worded: Path) -> None:
     from tests.worded import EACH, class_of
 
-    (found,) = _json(run("search", worded, "ein Hund", "-k", EACH, "--json"))
-    assert {class_of(hit["row"]) for hit in found["results"]} == {"beagle"}
-    assert not any(hit["by_name"] for hit in found["results"])
+    (answer,) = _json(run("search", worded, "ein Hund", "-k", EACH, "--json"))
+    assert {class_of(hit["row"]) for hit in answer["results"]} == {"beagle"}
+    assert not any(hit["by_name"] for hit in answer["results"])
     (named,) = _json(run("search", worded, "007", "-k", 1, "--json"))
     assert (named["results"][0]["row"], named["results"][0]["by_name"]) == (7, True)
     (both,) = _json(run("search", worded, "--row", 0, "--but", "food", "--not", "pizza", "--weight", 3, "--json"))

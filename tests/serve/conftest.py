@@ -77,8 +77,8 @@ def application(index_folder: Path) -> Callable[..., Any]:
 @pytest.fixture
 def client(application: Callable[..., Any]) -> Iterator[Any]:
     """A client in this process that speaks to the application as a browser on this machine does."""
-    with talking(application()) as made:
-        yield made
+    with talking(application()) as client:
+        yield client
 
 
 def doubtful(app: Any, most: int = 8) -> int:
@@ -88,7 +88,7 @@ def doubtful(app: Any, most: int = 8) -> int:
     return next(row for row, result in hits if 4 <= sum(session.labels[i] == result.label for i in result.rows) <= most)
 
 
-def found(client: Any, **query: Any) -> dict[str, Any]:
+def ask(client: Any, **query: Any) -> dict[str, Any]:
     """The response to a search by examples."""
     answer = client.post("/api/search", json=query)
     assert answer.status_code == 200, answer.text
@@ -115,22 +115,22 @@ def talking(app: Any, host: str = "127.0.0.1:8000") -> Iterator[Any]:
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # starlette has thoughts about httpx
         from fastapi.testclient import TestClient
-    with TestClient(app, base_url=f"http://{host}", raise_server_exceptions=False) as made:
-        yield made
+    with TestClient(app, base_url=f"http://{host}", raise_server_exceptions=False) as client:
+        yield client
 
 
 @contextmanager
 def running(app: Any, limits: Limits | None = None, settings: ServerSettings | None = None) -> Iterator[int]:
     """Serve in a thread on a free port, and leave in good order."""
-    with listening("127.0.0.1", 0) as made:
+    with listening("127.0.0.1", 0) as client:
         server = server_for(app, settings or ServerSettings(limits=limits or Limits()))
-        thread = threading.Thread(target=server.run, kwargs={"sockets": [made]}, daemon=True)
+        thread = threading.Thread(target=server.run, kwargs={"sockets": [client]}, daemon=True)
         thread.start()
         until = time.monotonic() + 20
         while not server.started and time.monotonic() < until:
             time.sleep(0.02)
         try:
-            yield made.getsockname()[1]
+            yield client.getsockname()[1]
         finally:
             server.should_exit = True
             thread.join(15)
@@ -197,24 +197,24 @@ def serving(folder: Path) -> Iterator[tuple[str, Any]]:
 @pytest.fixture(scope="module")
 def site(made_index: Path) -> Iterator[Any]:
     """A server of labelled digits, shared by tests that teach nothing."""
-    with serving(made_index) as made:
-        yield made
-        assert made[1].state.teaching.count == 0
+    with serving(made_index) as client:
+        yield client
+        assert client[1].state.teaching.count == 0
 
 
 @pytest.fixture(scope="module")
 def plain_site(plain_index: Path) -> Iterator[Any]:
     """A server of digits without labels, shared by tests that teach nothing."""
-    with serving(plain_index) as made:
-        yield made
-        assert made[1].state.teaching.count == 0
+    with serving(plain_index) as client:
+        yield client
+        assert client[1].state.teaching.count == 0
 
 
 @pytest.fixture(scope="module")
 def taught_site(made_index: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Any]:
     """A server of labelled digits, shared by tests that teach."""
-    with serving(Path(shutil.copytree(made_index, tmp_path_factory.mktemp("taught") / "digits.index"))) as made:
-        yield made
+    with serving(Path(shutil.copytree(made_index, tmp_path_factory.mktemp("taught") / "digits.index"))) as client:
+        yield client
 
 
 @pytest.fixture
@@ -310,7 +310,7 @@ def searched(page: Any) -> None:
     until(page, "!document.querySelector('.grid.waiting') && document.querySelector('#grid-right .card') !== null")
 
 
-def said(page: Any, words: str) -> None:
+def says(page: Any, words: str) -> None:
     """Wait for words in the status line."""
     until(page, f"document.getElementById('status').textContent.includes({json.dumps(words)})")
 

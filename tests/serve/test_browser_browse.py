@@ -10,7 +10,7 @@ import numpy as np
 
 from likewise.search import Index
 from likewise.teach import load_index
-from tests.serve.conftest import rows_in, said, serving, until, visiting
+from tests.serve.conftest import rows_in, says, serving, until, visiting
 
 IN_WINDOW = """[...document.querySelectorAll('#browse-grid .card')].map((card) => card.getBoundingClientRect())
     .filter((box) => box.bottom > 0 && box.top < innerHeight)"""
@@ -97,4 +97,4 @@ def test_a_selection_is_downloaded(visit: Any, site: Any) -> None:
     paths = site[1].state.session.index.paths
     lines = saved.value.path().read_text().splitlines()[1:]
     assert [line.split(",")[2] for line in lines] == [paths[0], paths[2]]
-    said(page, "2 pictures in the CSV")
+    says(page, "2 pictures in the CSV")

@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from likewise.teach import load_index
-from tests.serve.conftest import focused_row, query, rows_in, said, searched, serving, take_back, until, visiting
+from tests.serve.conftest import focused_row, query, rows_in, says, searched, serving, take_back, until, visiting
 from tests.serve.test_browser_accessible import SCREEN, violations_at_desk_and_on_a_phone
 
 DONE = "document.getElementById('apply-progress').textContent"
@@ -24,8 +24,8 @@ def shared_site(sure_index: Path, tmp_path_factory: pytest.TempPathFactory) -> I
     assert index.root is not None
     shutil.copytree(index.root, folder / "digits")
     index.root = folder / "digits"
-    with serving(index.save(folder / "sure.index")) as made:
-        yield made
+    with serving(index.save(folder / "sure.index")) as opened:
+        yield opened
 
 
 @pytest.fixture
@@ -62,7 +62,7 @@ def test_without_a_calibration_there_is_no_slider_and_no_percentage(visit: Any, 
     searched(page)
     assert page.is_hidden("#sure")
     assert "%" not in page.inner_text("#grid-right")
-    said(page, "399 pictures ranked")
+    says(page, "399 pictures ranked")
 
 
 def test_without_labels_nothing_can_be_applied(plain_visit: Any, plain_site: Any) -> None:
@@ -77,27 +77,27 @@ def test_the_slider_ends_the_results_and_is_in_the_address(sure_visit: Any, sure
     page.focus("#sure-slider")
     for _ in range(3):
         page.keyboard.press("ArrowRight")
-    said(page, "wrong")
+    says(page, "wrong")
     assert page.inner_text("#sure-value") == "At most 1 in 10 wrong"
     assert page.get_attribute("#sure-slider", "aria-valuetext") == "At most 1 in 10 wrong"
     assert page.evaluate("location.hash").endswith("&sure=10")
     assert page.evaluate("document.activeElement.id") == "sure-slider"
     index = load_index(sure_site[1].state.session.index.folder)
-    (kept,) = index.search(index.raw[5:6], k=None, at_most_wrong=0.1)
-    said(page, f"{len(kept.ids) - 1} pictures, about ")  # the query itself is not among them
-    assert page.evaluate("document.getElementById('grid-right').grid.total") == len(kept.ids) - 1
+    (certain,) = index.search(index.raw[5:6], k=None, at_most_wrong=0.1)
+    says(page, f"{len(certain.ids) - 1} pictures, about ")  # the query itself is not among them
+    assert page.evaluate("document.getElementById('grid-right').grid.total") == len(certain.ids) - 1
     page.reload()
     searched(page)
     assert page.inner_text("#sure-value") == "At most 1 in 10 wrong"
     page.focus("#sure-slider")
     page.keyboard.press("Home")
-    said(page, "399 pictures ranked")
+    says(page, "399 pictures ranked")
     assert "sure" not in page.evaluate("location.hash")
 
 
 def test_nothing_is_shown_where_nothing_is_sure_enough(sure_visit: Any, sure_site: Any) -> None:
     page = sure_visit(query(sure_site, 5, "&label=digit+8&sure=20"))  # noughts among eights
-    said(page, "Nothing is sure enough at 1 in 20.")
+    says(page, "Nothing is sure enough at 1 in 20.")
     assert rows_in(page, "grid-right") == []
     assert page.is_hidden("#sure-label")
 
@@ -130,11 +130,11 @@ def test_a_label_is_previewed_applied_and_taken_back(sure_visit: Any, sure_site:
         page.click("#apply-csv")
     assert len(saved.value.path().read_text().splitlines()) == n_found  # one less, and the names of the columns
     page.click("#apply-save")
-    said(page, f"Saved: {n_found - 1} pictures are labelled digit 3.")
+    says(page, f"Saved: {n_found - 1} pictures are labelled digit 3.")
     assert app.state.session.labels.count("digit 3") == n_found - 1
     assert page.evaluate("document.activeElement !== document.body")
     page.click("#undo")
-    said(page, "Undone: label digit 3")
+    says(page, "Undone: label digit 3")
     assert app.state.session.labels == before
 
 
@@ -167,34 +167,34 @@ def test_results_above_the_cut_off_become_a_named_set(sure_visit: Any, sure_site
     assert page.evaluate("document.activeElement.id") == "apply-name"
     page.fill("#apply-name", "round")
     page.click("#apply-save")
-    said(page, "are labelled round")
+    says(page, "are labelled round")
     assert "keep the label they have" in page.inner_text("#status")
     assert sure_site[1].state.session.labels[5] == "round"
     page.click("#undo")
-    said(page, "Undone: label round")
+    says(page, "Undone: label round")
 
 
 def test_suggestions_are_marked_for_the_query_by_keyboard(sure_visit: Any, sure_site: Any) -> None:
     page = sure_visit(query(sure_site, 5))
     searched(page)
     page.keyboard.press("g")
-    said(page, "10 pictures to mark next.")
+    says(page, "10 pictures to mark next.")
     first = rows_in(page, "next-grid")[0]
     assert focused_row(page) == first
     page.keyboard.press("w")
-    said(page, "Saved. 9 suggestions left.")
+    says(page, "Saved. 9 suggestions left.")
     assert page.get_attribute("#next-grid .card:first-child .wrong", "aria-pressed") == "true"
     assert focused_row(page) == first
     marks = sure_site[1].state.teaching.entries()
     assert [(one["queries"], one["items"], one["right"]) for one in marks] == [([5], [first], False)]
     page.keyboard.press("w")
-    said(page, "Taken off.")
+    says(page, "Taken off.")
     page.keyboard.press("ArrowRight")
     page.keyboard.press("r")
-    said(page, "Saved. 9 suggestions left.")
+    says(page, "Saved. 9 suggestions left.")
     second = rows_in(page, "next-grid")[1]
     page.click("#next-more")
-    said(page, "10 pictures to mark next.")
+    says(page, "10 pictures to mark next.")
     assert second not in rows_in(page, "next-grid")  # it was marked
     page.focus("#next-close")
     page.keyboard.press("Enter")
@@ -207,15 +207,15 @@ def test_suggestions_for_a_label_give_it_or_say_not(sure_visit: Any, sure_site: 
     app.state.teaching.label([7, 8], "mine")
     page = sure_visit("/#search?label=mine")
     page.click("#next-open")
-    said(page, "to mark next")
+    says(page, "to mark next")
     yes, no = rows_in(page, "next-grid")[:2]
     assert page.get_attribute("#next-grid .card:first-child .right", "aria-label").startswith("mine: ")
     page.keyboard.press("r")
-    said(page, "9 suggestions left")
+    says(page, "9 suggestions left")
     assert app.state.session.labels[yes] == "mine"
     page.keyboard.press("ArrowRight")
     page.keyboard.press("w")
-    said(page, "8 suggestions left")
+    says(page, "8 suggestions left")
     last = app.state.teaching.entries()[-1]
     assert (last["queries"], last["items"], last["right"]) == ([7], [no], False)
 
@@ -223,7 +223,7 @@ def test_suggestions_for_a_label_give_it_or_say_not(sure_visit: Any, sure_site: 
 def test_without_any_mark_there_is_a_start(sure_visit: Any) -> None:
     page = sure_visit("/#search")
     page.click("#next-open")
-    said(page, "10 pictures to mark next.")
+    says(page, "10 pictures to mark next.")
     assert page.inner_text("#next-title") == "Search by one of these to begin"
     assert page.is_hidden("#next-grid .card:first-child .marks")
     page.keyboard.press("Enter")

@@ -12,7 +12,7 @@ import pytest
 from likewise.rivals import Cosine
 from likewise.search import Index
 from tests.documents import N, columns, embeddings, write_parquet
-from tests.serve.conftest import rows_in, said, searched, serving, until, visiting
+from tests.serve.conftest import rows_in, says, searched, serving, until, visiting
 from tests.serve.test_browser_accessible import violations
 
 pytest.importorskip("pyarrow")
@@ -32,8 +32,8 @@ def site(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Any]:
     index = Index.build(Cosine().fit(X), write_parquet(folder / "docs.parquet", path=sound, **changed))
     (folder / "tone.wav").write_bytes(_wav())
     index.root = folder
-    with serving(index.save(folder / "docs.index")) as made:
-        yield made
+    with serving(index.save(folder / "docs.index")) as opened:
+        yield opened
 
 
 def _wav() -> bytes:
@@ -104,10 +104,10 @@ def test_columns_filter_what_is_browsed_and_searched(visit: Callable[..., Any]) 
     page.fill("#where", 'title contains "1" and `made on` < "2024-03-01"')
     page.press("#where", "Enter")
     fewer = [row for row in wanted if "1" in f"Title {row}" and columns()["made on"][row] is not None]
-    said(page, f"{len(fewer)} items of {N} pass the filter.")
+    says(page, f"{len(fewer)} items of {N} pass the filter.")
     assert sorted(rows_in(page, "start-grid")) == fewer
     page.reload()
-    said(page, f"{len(fewer)} items of {N} pass the filter.")
+    says(page, f"{len(fewer)} items of {N} pass the filter.")
     assert page.locator("#tokens .token").count() == 3
     page.fill("#ask-input", "doc-7108")
     page.press("#ask-input", "Enter")
@@ -115,7 +115,7 @@ def test_columns_filter_what_is_browsed_and_searched(visit: Callable[..., Any]) 
     assert sorted(rows_in(page, "grid-right")) == [row for row in fewer if row != 8]
     for _ in range(3):
         page.locator("#tokens .token").first.click()
-    said(page, f"{N - 1} items ranked")
+    says(page, f"{N - 1} items ranked")
 
 
 def test_a_query_by_id_or_by_pasted_numbers(visit: Callable[..., Any]) -> None:
@@ -140,13 +140,13 @@ def test_an_unknown_id_and_a_wrong_condition_are_said(browser: Any, site: Any) -
     context = browser.new_context()
     page = context.new_page()
     page.goto(site[0], wait_until="domcontentloaded")
-    said(page, "Ready")
+    says(page, "Ready")
     page.fill("#ask-input", "doc-1")
     page.press("#ask-input", "Enter")
-    said(page, "The index has no item with the id 'doc-1'")
+    says(page, "The index has no item with the id 'doc-1'")
     page.fill("#where", "prize < 3")
     page.press("#where", "Enter")
-    said(page, "Where: there is no column 'prize'; the columns are id, label, ")
+    says(page, "Where: there is no column 'prize'; the columns are id, label, ")
     context.close()
 
 

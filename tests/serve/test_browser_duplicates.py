@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 from likewise.search import Index
-from tests.serve.conftest import said, serving, until, visiting
+from tests.serve.conftest import says, serving, until, visiting
 
 
 @pytest.fixture
@@ -35,8 +35,8 @@ def doubled_site(tmp_path: Path) -> Iterator[Any]:
     extract_folder(folder, tmp_path / "photos.features", Pixels(size=8))
     store = FeatureStore.open(tmp_path / "photos.features")
     Index.build(Cosine().fit(store.features), store).save(tmp_path / "photos.index")
-    with serving(tmp_path / "photos.index") as made:
-        yield made
+    with serving(tmp_path / "photos.index") as opened:
+        yield opened
 
 
 def test_groups_are_shown_best_first_and_the_rest_is_listed(browser: Any, doubled_site: Any) -> None:
@@ -59,7 +59,7 @@ def test_what_is_not_the_same_is_remembered(browser: Any, doubled_site: Any) -> 
     with visiting(browser, doubled_site[0]) as go:
         page = go("/#duplicates")
         page.click(".group:first-child .card:nth-child(2) .apart")
-        said(page, "Remembered")
+        says(page, "Remembered")
         until(page, "document.querySelectorAll('.group:first-child .card').length === 2")
         page.click(".group:nth-child(2) .group-head button")
         until(page, "document.querySelectorAll('.group').length === 1")

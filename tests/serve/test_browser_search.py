@@ -10,14 +10,14 @@ from typing import Any
 
 import pytest
 
-from tests.serve.conftest import doubtful, query, rows_in, said, searched, until
+from tests.serve.conftest import doubtful, query, rows_in, says, searched, until
 
 
 def test_the_page_loads_with_pictures_and_says_what_it_holds(visit: Any) -> None:
     page = visit()
     assert page.inner_text("#about") == "digits · 400 pictures · 10 labels"
     until(page, "[...document.images].filter(i => i.src).slice(0, 12).every(i => i.complete && i.naturalWidth > 0)")
-    said(page, "Ready: 400 pictures")
+    says(page, "Ready: 400 pictures")
     assert page.is_disabled("#learn")
     assert page.is_disabled("#undo")
     assert page.is_hidden("#save-model")
@@ -119,7 +119,7 @@ def test_a_file_that_is_no_picture_gets_a_sentence(browser: Any, site: Any, tmp_
     page.goto(site[0])
     page.wait_for_selector("#start-grid .card")
     page.set_input_files("#file", str(tmp_path / "x.png"))
-    said(page, "is not a supported image format")
+    says(page, "is not a supported image format")
     page.close()
 
 
@@ -146,7 +146,7 @@ def test_a_label_filters_both_sides_and_only_what_was_ranked_is_counted(visit: A
     page.fill("#filter", "digit 3")
     page.press("#filter", "Enter")
     n = site[1].state.session.labels.count("digit 3")
-    said(page, f"{n} pictures in this filter ranked")
+    says(page, f"{n} pictures in this filter ranked")
     labels = page.eval_on_selector_all("#columns .card .label", "all => all.map(one => one.textContent)")
     assert set(labels) == {"digit 3"}
 
@@ -220,7 +220,7 @@ def test_text_items_are_not_called_pictures(browser: Any, tmp_path: Path, digits
     Index.build(Cosine().fit(X), X, [f"text {i}" for i in range(len(X))]).save(tmp_path / "texts.index")
     with serving(tmp_path / "texts.index") as (address, _), visiting(browser, address) as go:
         page = go()
-        said(page, f"Ready: {len(X):,} items")
+        says(page, f"Ready: {len(X):,} items")
         assert "picture" not in page.inner_text("#about") + page.inner_text("#status")
         assert page.is_hidden("#results-zip")
 

@@ -13,7 +13,7 @@ from sklearn.datasets import load_digits
 from likewise.rivals import Cosine
 from likewise.search import Index
 from likewise.teach import Feedback, TaughtIndex, Teacher, load_index, save_index
-from tests.serve.conftest import doubtful, focused_row, query, rows_in, said, searched, serving, until, visiting
+from tests.serve.conftest import doubtful, focused_row, query, rows_in, says, searched, serving, until, visiting
 
 COUNT = "document.getElementById('count').textContent"
 
@@ -31,7 +31,7 @@ def test_teaching_changes_the_ranking_and_undo_takes_it_back(own_visit: Any, own
     assert rows_in(page, "grid-right") != before  # before anything is kept
     heights = page.evaluate("[...document.querySelectorAll('.top *')].map(e => e.getBoundingClientRect().width)")
     page.click("#learn")
-    said(page, "Kept in")
+    says(page, "Kept in")
     assert rows_in(page, "grid-right") != before
     assert rows_in(page, "grid-left")[:12] == before[:12]  # the old ranking is next to the new one
     assert "12 marks" in page.inner_text("#lesson")
@@ -41,11 +41,11 @@ def test_teaching_changes_the_ranking_and_undo_takes_it_back(own_visit: Any, own
         page.click("#save-model")
     assert saved.value.suggested_filename == "digits-taught.likewise"
     page.click("#undo")
-    said(page, "Undone: lesson 1")
+    says(page, "Undone: lesson 1")
     assert page.is_hidden("#lesson")
     assert page.is_hidden("#save-model")
     page.click("#undo")
-    said(page, "Undone")
+    says(page, "Undone")
     until(page, f"{COUNT}.startsWith('11 ')")
 
 
@@ -60,10 +60,10 @@ def test_the_second_column_comes_with_the_first_lesson(browser: Any, plain_index
         page.focus("#grid-right .card:nth-child(1) .pic")
         for key in "rwrw":
             page.keyboard.press(key)
-            said(page, "Saved")
+            says(page, "Saved")
             page.keyboard.press("ArrowRight")
         page.keyboard.press("t")
-        said(page, "Kept in")
+        says(page, "Kept in")
         until(page, "document.querySelectorAll('#grid-left .card').length > 0")
         assert page.inner_text("#title-right") == "Learned"
 
@@ -75,11 +75,11 @@ def test_the_same_mark_again_takes_it_off(own_visit: Any, own_site: Any) -> None
     page.focus("#grid-right .card:nth-child(5) .pic")
     pressed = f"#grid-right .card[data-row='{row}'] .marks .right"
     page.keyboard.press("r")
-    said(page, "Saved")
+    says(page, "Saved")
     assert page.get_attribute(pressed, "aria-pressed") == "true"
     until(page, f"document.activeElement.closest('.card')?.dataset.row === '{row}'")
     page.keyboard.press("r")
-    said(page, "Taken off")
+    says(page, "Taken off")
     assert page.get_attribute(pressed, "aria-pressed") == "false"
     page.reload()
     searched(page)
@@ -92,7 +92,7 @@ def test_marks_are_there_again_after_a_reload_and_in_the_csv(own_visit: Any, own
     row = rows_in(page, "grid-right")[4]
     page.focus("#grid-right .card:nth-child(5) .pic")
     page.keyboard.press("r")
-    said(page, "Saved")
+    says(page, "Saved")
     page.reload()
     searched(page)
     assert page.get_attribute(f"#grid-right .card[data-row='{row}'] .marks .right", "aria-pressed") == "true"
@@ -107,11 +107,11 @@ def test_a_picture_is_dragged_onto_a_label_or_labelled_by_its_button(own_visit: 
     labels = own_site[1].state.session.labels
     first, second = rows_in(page, "grid-right")[:2]
     page.drag_and_drop("#grid-right .card:first-child .pic", "#tray-labels button:text-is('digit 8')")
-    said(page, "labelled digit 8")
+    says(page, "labelled digit 8")
     assert labels[first] == "digit 8"
     page.focus(f"#grid-right .card[data-row='{second}'] .pic")
     page.click("#tray-labels button:text-is('digit 7')")
-    said(page, "labelled digit 7")
+    says(page, "labelled digit 7")
     assert labels[second] == "digit 7"
     assert focused_row(page) == second
     assert page.inner_text("#tray-labels li:first-child") == "New label…"
@@ -125,14 +125,14 @@ def test_many_are_labelled_in_one_step_and_undone_in_one(own_visit: Any, own_sit
     until(page, "document.getElementById('selected-count').textContent === '24 pictures selected'")
     page.click("#selected-label")
     page.fill("#label-input", "mine")
-    with page.expect_request("**/api/labels") as asked:
+    with page.expect_request("**/api/labels") as request:
         page.keyboard.press("Enter")
-    assert json.loads(asked.value.post_data) == {"items": list(range(24)), "label": "mine"}
-    said(page, "24 pictures are labelled mine")
+    assert json.loads(request.value.post_data) == {"items": list(range(24)), "label": "mine"}
+    says(page, "24 pictures are labelled mine")
     assert own_site[1].state.session.labels[:24] == ["mine"] * 24
     assert page.is_hidden("#selection")
     page.click("#undo")
-    said(page, "Undone: label mine")
+    says(page, "Undone: label mine")
     assert own_site[1].state.session.labels == before
 
 
@@ -142,7 +142,7 @@ def test_a_selection_is_marked_in_one_step(own_visit: Any, own_site: Any) -> Non
     for card in (2, 3, 4):
         page.click(f"#grid-right .card:nth-child({card}) .pic", modifiers=["ControlOrMeta"])
     page.click("#selected-right")
-    said(page, "3 pictures are right")
+    says(page, "3 pictures are right")
     assert page.locator("#grid-right .card.right").count() == 3
 
 
@@ -177,25 +177,25 @@ def test_everything_works_by_keyboard_alone_and_the_focus_stays(own_visit: Any, 
     assert page.evaluate("location.hash") == query(own_site, row)[1:]
     page.focus("#grid-right .pic[tabindex='0']")
     page.keyboard.press("r")
-    said(page, "1 right")
+    says(page, "1 right")
     page.keyboard.press("ArrowRight")
     here = focused_row(page)
     page.keyboard.press("l")
     page.wait_for_selector("#label-dialog[open]")
     page.fill("#label-input", "my own label")
     page.keyboard.press("Enter")
-    said(page, "labelled my own label")
+    says(page, "labelled my own label")
     assert own_site[1].state.session.labels[here] == "my own label"
     here = focused_row(page)
     assert here is not None
     page.keyboard.press("w")
-    said(page, "1 wrong")
+    says(page, "1 wrong")
     assert focused_row(page) not in (None, here)  # it has gone to the end
     page.keyboard.press("t")
-    said(page, "Kept in")
+    says(page, "Kept in")
     assert focused_row(page) is not None
     page.keyboard.press("u")
-    said(page, "Undone: lesson 1")
+    says(page, "Undone: lesson 1")
     assert focused_row(page) is not None
     page.keyboard.press("?")
     page.wait_for_selector("#help[open]")
@@ -207,7 +207,7 @@ def test_a_finger_marks_on_a_phone(own_visit: Any, own_site: Any) -> None:
     page = own_visit(query(own_site, 17), **screen)
     searched(page)
     page.tap("#grid-right .card:first-child .marks .right")
-    said(page, "is right for this query")
+    says(page, "is right for this query")
 
 
 def test_two_people_see_what_the_other_does_and_undo_their_own(browser: Any, own_site: Any) -> None:
@@ -223,7 +223,7 @@ def test_two_people_see_what_the_other_does_and_undo_their_own(browser: Any, own
         row = rows_in(anna, "grid-right")[2]
         anna.focus("#grid-right .card:nth-child(3) .pic")
         anna.keyboard.press("r")
-        said(bert, "Anna marked 1 picture right")
+        says(bert, "Anna marked 1 picture right")
         assert bert.get_attribute(f"#grid-right .card[data-row='{row}'] .marks .right", "aria-pressed") == "true"
         until(bert, f"{COUNT}.startsWith('1 ')")
         assert bert.is_disabled("#undo")  # it is Anna's
@@ -231,19 +231,19 @@ def test_two_people_see_what_the_other_does_and_undo_their_own(browser: Any, own
         bert.click("#browse-grid .card:nth-child(1) .pic", modifiers=["ControlOrMeta"])
         bert.click("#browse-grid .card:nth-child(4) .pic", modifiers=["Shift"])
         bert.click("#tray-labels button:text-is('digit 8')")
-        said(anna, "Bert labelled 4 pictures digit 8")
+        says(anna, "Bert labelled 4 pictures digit 8")
         anna.click("#learn")
-        said(anna, "Kept in")
+        says(anna, "Kept in")
         until(bert, "document.getElementById('learn').disabled")
         bert.click("#view-search")
         until(bert, "document.getElementById('lesson').textContent.includes('Anna')")
         anna.click("#undo")
-        said(anna, "Undone: lesson 1")
+        says(anna, "Undone: lesson 1")
         anna.click("#undo")
         until(bert, f"{COUNT}.startsWith('1 ')")
         until(anna, "document.getElementById('undo').disabled")
         bert.click("#undo")
-        said(bert, "Undone: label digit 8 on 4 items")
+        says(bert, "Undone: label digit 8 on 4 items")
 
 
 @pytest.mark.parametrize("where", [pytest.param("before", marks=pytest.mark.second), "after"])
@@ -259,7 +259,7 @@ def test_taught_and_not_taught_axe_finds_nothing(own_visit: Any, own_site: Any, 
         until(page, "document.querySelectorAll('.waiting').length === 0")
     if where == "after":
         page.click("#learn")
-        said(page, "Kept in")
+        says(page, "Kept in")
     assert violations(page) == []
 
 
@@ -274,16 +274,16 @@ def test_three_ticks_change_the_order_at_once_and_it_is_there_after_a_restart(br
             page.focus(f"#grid-right .card[data-row='{row}'] .pic")
             page.keyboard.press("r")
             until(page, f"{COUNT}.startsWith('{number} ')")
-            said(page, f"{number} right")  # by then the new order is shown
+            says(page, f"{number} right")  # by then the new order is shown
         assert set(rows_in(page, "grid-right")[:3]) == set(ticked)
         page.click("#learn")
-        said(page, "Kept in")
-        kept = rows_in(page, "grid-right")[:20]
-        assert kept != before
+        says(page, "Kept in")
+        certain = rows_in(page, "grid-right")[:20]
+        assert certain != before
     with serving(index_folder) as site, visiting(browser, site[0]) as go:
         page = go(address)
         searched(page)
-        assert rows_in(page, "grid-right")[:20] == kept
+        assert rows_in(page, "grid-right")[:20] == certain
         assert page.is_visible("#save-model")
     assert isinstance(load_index(index_folder), TaughtIndex)
 
@@ -313,6 +313,6 @@ def test_new_pictures_that_fit_a_label_are_shown_and_labelled(browser: Any, tmp_
         assert len(rows) == count
         assert set(rows) <= {500, 501, 502, 503}
         page.keyboard.press("r")
-        said(page, "Saved.")
+        says(page, "Saved.")
         assert site[1].state.session.labels[rows[0]] == "snow"
         until(page, f"document.querySelector('#searches button.primary')?.textContent === 'new in snow ({count - 1})'")

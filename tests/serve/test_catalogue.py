@@ -13,7 +13,7 @@ from likewise.search import Index
 from likewise.search.rank import NotFoundError
 from likewise.serve.catalogue import Catalogue, Facet
 from likewise.teach import load_index
-from tests.serve.conftest import PNG, N, found, picture, png
+from tests.serve.conftest import PNG, N, ask, picture, png
 
 
 def test_an_item_has_its_file_name_folder_and_label(client: Any, index_folder: Path) -> None:
@@ -49,7 +49,7 @@ def test_facets_are_counted_under_the_filters_of_the_others(client: Any) -> None
 
 
 def test_filters_combine_and_unknown_ones_are_named(client: Any) -> None:
-    both = found(client, like=[{"row": 0}], labels=["digit 4", "digit 7"], folders=["digit 4"], k=200)
+    both = ask(client, like=[{"row": 0}], labels=["digit 4", "digit 7"], folders=["digit 4"], k=200)
     assert {hit["folder"] for hit in both["hits"]} == {"digit 4"}
     assert both["total"] == len(both["hits"])
     assert client.get("/api/items?label=digit 4&folder=digit 5").json()["total"] == 0
@@ -58,13 +58,13 @@ def test_filters_combine_and_unknown_ones_are_named(client: Any) -> None:
 
 
 def test_pages_of_results_are_one_ranking(client: Any) -> None:
-    whole = found(client, like=[{"row": 3}], k=200)
-    parts = [found(client, like=[{"row": 3}], k=50, offset=offset)["hits"] for offset in range(0, N, 50)]
+    whole = ask(client, like=[{"row": 3}], k=200)
+    parts = [ask(client, like=[{"row": 3}], k=50, offset=offset)["hits"] for offset in range(0, N, 50)]
     together = [hit["row"] for part in parts for hit in part]
     assert whole["total"] == len(together) == N - 1
     assert together[:200] == [hit["row"] for hit in whole["hits"]]
     assert sorted([*together, 3]) == list(range(N))
-    assert found(client, like=[{"row": 3}], offset=N)["hits"] == []
+    assert ask(client, like=[{"row": 3}], offset=N)["hits"] == []
 
 
 def test_most_files_missing_is_said_with_what_to_do(index_folder: Path) -> None:

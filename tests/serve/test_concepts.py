@@ -16,7 +16,7 @@ from likewise.pictures.keywords import keywords_of
 from likewise.serve import ServerSettings, create_app
 from likewise.teach import Teacher, load_index
 from likewise.teach.concepts import grown
-from tests.serve.conftest import found, talking
+from tests.serve.conftest import ask, talking
 
 
 @pytest.fixture
@@ -35,8 +35,8 @@ def local(folder: Path) -> Iterator[Any]:
         yield client
 
 
-def preview(client: Any, **asked: Any) -> dict[str, Any]:
-    answer = client.post("/api/concepts", json=asked)
+def preview(client: Any, **request: Any) -> dict[str, Any]:
+    answer = client.post("/api/concepts", json=request)
     assert answer.status_code == 200, answer.text
     return answer.json()
 
@@ -87,7 +87,7 @@ def test_a_set_becomes_labels_in_one_step_without_what_was_taken_out(local: Any)
 
 def test_results_above_a_cut_off_become_a_named_set_and_labelled_ones_stay(local: Any) -> None:
     query = {"like": [{"row": 5}], "at_most_wrong": 0.1}
-    hits = found(local, **query, k=200)["hits"]
+    hits = ask(local, **query, k=200)["hits"]
     labelled = [hit["row"] for hit in hits if hit["label"] is not None]
     concept = preview(local, **query)
     assert concept["items"] == len(hits) + 1

@@ -20,7 +20,7 @@ from likewise.search import Index
 from likewise.serve import ServerSettings, create_app
 from likewise.teach import load_index
 from tests.documents import N, columns, embeddings, write_parquet
-from tests.serve.conftest import found, talking
+from tests.serve.conftest import ask, talking
 
 pytest.importorskip("pyarrow")
 pd = pytest.importorskip("pandas")
@@ -41,7 +41,7 @@ def docs(folder: Path) -> Iterator[Any]:
 
 
 def test_an_item_has_a_card_and_all_of_it_when_asked_for_alone(docs: Any) -> None:
-    (hit, *_) = found(docs, id="doc-7108", k=1)["hits"]
+    (hit, *_) = ask(docs, id="doc-7108", k=1)["hits"]
     assert hit["kind"] == "item"
     assert hit["card"]["title"] == f"Title {hit['row']}"
     assert [name for name, _ in hit["card"]["fields"]] == [
@@ -67,15 +67,13 @@ def test_the_csv_of_results_has_the_columns_that_the_items_came_with(docs: Any) 
 
 
 def test_search_by_id_by_row_and_by_vector_find_the_same(docs: Any) -> None:
-    by_row = found(docs, like=[{"row": 8}], k=5)["hits"]
-    assert found(docs, id="doc-7108", k=5)["hits"] == found(docs, like=[{"id": "doc-7108"}], k=5)["hits"] == by_row
-    by_vector = found(docs, vector=X[8].tolist(), k=6)["hits"]
+    by_row = ask(docs, like=[{"row": 8}], k=5)["hits"]
+    assert ask(docs, id="doc-7108", k=5)["hits"] == ask(docs, like=[{"id": "doc-7108"}], k=5)["hits"] == by_row
+    by_vector = ask(docs, vector=X[8].tolist(), k=6)["hits"]
     assert by_vector[0]["id"] == "doc-7108"
     assert [hit["id"] for hit in by_vector[1:]] == [hit["id"] for hit in by_row]
     upload = docs.post("/api/vectors", json={"vector": X[8].tolist()}).json()["upload"]
-    assert [hit["id"] for hit in found(docs, like=[{"upload": upload}], k=6)["hits"]] == [
-        hit["id"] for hit in by_vector
-    ]
+    assert [hit["id"] for hit in ask(docs, like=[{"upload": upload}], k=6)["hits"]] == [hit["id"] for hit in by_vector]
     assert docs.get(f"/api/uploads/{upload}").status_code == 404
     marked = docs.post("/api/marks", json={"query": [{"upload": upload}], "items": [3], "right": True})
     assert marked.status_code == 201
@@ -125,13 +123,13 @@ def test_filters_of_api_and_python_agree_with_pandas(
     where = f" {word} ".join(texts)
     listed = docs.get("/api/items", params={"where": where, "limit": 200}).json()
     assert {item["row"] for item in listed["items"]} == expected
-    hits = found(docs, vector=X[0].tolist(), where=where, k=200)
+    hits = ask(docs, vector=X[0].tolist(), where=where, k=200)
     assert {hit["row"] for hit in hits["hits"]} == expected
     assert hits["total"] == len(expected)
     ids = docs.app.state.session.index.search(X[:1], k=N, where=where).ids
     assert [hit["id"] for hit in hits["hits"]] == ids[0].tolist()
     if word == "and":  # several conditions at once are the same
-        assert found(docs, vector=X[0].tolist(), where=texts, k=200)["hits"] == hits["hits"]
+        assert ask(docs, vector=X[0].tolist(), where=texts, k=200)["hits"] == hits["hits"]
 
 
 def test_the_command_line_agrees_with_the_api(docs: Any, folder: Path) -> None:
@@ -141,9 +139,9 @@ def test_the_command_line_agrees_with_the_api(docs: Any, folder: Path) -> None:
 
     where = "price < 40 and not topic == 'cars' or size is null"
     words = ["search", str(folder), "--id", "doc-7108", "--where", where, "-k", "60", "--json"]
-    printed = json.loads(CliRunner().invoke(cli, words).stdout)[0]["results"]
-    hits = found(docs, id="doc-7108", where=where, k=200)["hits"]
-    assert [hit["id"] for hit in hits] == [hit["id"] for hit in printed]
+    says = json.loads(CliRunner().invoke(cli, words).stdout)[0]["results"]
+    hits = ask(docs, id="doc-7108", where=where, k=200)["hits"]
+    assert [hit["id"] for hit in hits] == [hit["id"] for hit in says]
 
 
 def test_facets_count_what_the_other_filters_leave(docs: Any) -> None:
@@ -216,11 +214,11 @@ def test_no_file_outside_of_the_folder_and_none_of_another_kind_is_sent(sounds: 
 
 
 def test_marks_and_labels_are_given_by_id(docs: Any) -> None:
-    by_id = {"query": [{"id": "doc-7108"}], "ids": [found(docs, id="doc-7108", k=2)["hits"][1]["id"]], "right": True}
+    by_id = {"query": [{"id": "doc-7108"}], "ids": [ask(docs, id="doc-7108", k=2)["hits"][1]["id"]], "right": True}
     assert docs.post("/api/marks", json=by_id).status_code == 201
     (entry,) = docs.get("/api/feedback").json()
     docs.post("/api/undo")
-    row = found(docs, id="doc-7108", k=2)["hits"][1]["row"]
+    row = ask(docs, id="doc-7108", k=2)["hits"][1]["row"]
     docs.post("/api/marks", json={"query": [{"row": 8}], "items": [row], "right": True})
     (by_row,) = docs.get("/api/feedback").json()
     ignored = {"id", "time", "number"}

@@ -62,14 +62,14 @@ def test_too_many_pairs_raise_the_lowest_threshold(monkeypatch: pytest.MonkeyPat
 
 
 def test_what_was_said_to_be_distinct_is_never_in_one_group() -> None:
-    said: list[tuple[int, ...]] = []
-    duplicates = _found(_clusters(6), lambda: tuple(said))
-    said.append((0, 1))
+    statements: list[tuple[int, ...]] = []
+    duplicates = _found(_clusters(6), lambda: tuple(statements))
+    statements.append((0, 1))
     parts = [set(group.tolist()) for group in duplicates.groups(0.99)]
     assert parts[0] == {3, 4, 5}
     assert len(parts) == 2
     assert parts[1] in ({0, 2}, {1, 2})  # the third stays with the one it is more similar to
-    said.append((3, 4, 5))
+    statements.append((3, 4, 5))
     assert len(duplicates.groups(0.99)) == 1
 
 

@@ -15,7 +15,7 @@ import pytest
 from likewise.serve import create_app, exporting
 from likewise.serve.exporting import unique_names
 from likewise.teach import load_index
-from tests.serve.conftest import N, found, talking
+from tests.serve.conftest import N, ask, talking
 
 
 def _made(client: Any, **body: Any) -> dict[str, Any]:
@@ -27,7 +27,7 @@ def _made(client: Any, **body: Any) -> dict[str, Any]:
 def test_a_query_is_exported_as_csv_to_any_depth(client: Any, index_folder: Path) -> None:
     prepared = _made(client, like=[{"row": 3}], k=300)
     lines = list(csv.DictReader(io.StringIO(client.get(f"/api/exports/{prepared['export']}.csv").text)))
-    hits = found(client, like=[{"row": 3}], k=200)["hits"]
+    hits = ask(client, like=[{"row": 3}], k=200)["hits"]
     paths = load_index(index_folder).paths
     assert len(lines) == prepared["items"] == 300
     for line, hit in zip(lines, hits, strict=False):
@@ -81,8 +81,8 @@ def test_nothing_but_pictures_inside_the_folder_leaves_it_whatever_the_index_say
     strange = ["../id_rsa", str(secret), "link.png", "../stolen.png", str(stolen), "picture.png", "notes.png"]
     index.paths[: len(strange)] = strange
     with talking(create_app(index)) as client:
-        made = _made(client, items=[*range(len(strange)), 9])
-        archive = zipfile.ZipFile(io.BytesIO(client.get(f"/api/exports/{made['export']}.zip").content))
+        opened = _made(client, items=[*range(len(strange)), 9])
+        archive = zipfile.ZipFile(io.BytesIO(client.get(f"/api/exports/{opened['export']}.zip").content))
         assert archive.namelist() == ["notes.png", Path(index.paths[9]).name]  # it has the name of a picture
         shown = [client.get(f"/api/items/{row}/picture").headers["content-type"] for row in (3, 4, 9)]
         assert shown == ["image/svg+xml", "image/svg+xml", "image/jpeg"]

@@ -18,7 +18,7 @@ from likewise.serve import create_app
 from likewise.serve.jobs import Job
 from likewise.teach import load_index
 from tests.processes import Python
-from tests.serve.conftest import found, talking
+from tests.serve.conftest import ask, talking
 
 
 def test_searches_that_meet_each_get_their_own_answer(client: Any) -> None:
@@ -38,7 +38,7 @@ def test_an_approximate_index_is_searched_by_its_own_engine(digits: Any) -> None
     with talking(create_app(index)) as client:
         for row in (0, 5):
             hits = client.get(f"/api/search?row={row}&k=10").json()["hits"]
-            exact = found(client, like=[{"row": row}], k=10)["hits"]
+            exact = ask(client, like=[{"row": row}], k=10)["hits"]
             assert len(hits) == 10
             assert row not in [hit["row"] for hit in hits]
             assert len({hit["row"] for hit in hits} & {hit["row"] for hit in exact}) >= 9

@@ -10,7 +10,7 @@ import pytest
 from likewise.serve import map as web_map
 from likewise.teach import learning, taught_index
 from likewise.teach.taught_index import LessonVectors
-from tests.serve.conftest import found, talking
+from tests.serve.conftest import ask, talking
 
 
 @pytest.fixture
@@ -46,4 +46,4 @@ def test_every_request_of_the_page_is_answered_after_a_lesson(taught: Any) -> No
 def test_a_search_by_one_item_finds_what_a_search_by_examples_finds(taught: Any) -> None:
     for row in (3, 11, 250):
         alone = [hit["row"] for hit in taught.get(f"/api/search?row={row}&k=10").json()["hits"]]
-        assert alone == [hit["row"] for hit in found(taught, like=[{"row": row}], k=10)["hits"]]
+        assert alone == [hit["row"] for hit in ask(taught, like=[{"row": row}], k=10)["hits"]]

@@ -56,10 +56,10 @@ def update(folder: Path, **options: Any) -> BuiltIndex:
 
 def told_by(folder: Path, refit: bool = False) -> tuple[BuiltIndex, list[str]]:
     """An update of an existing library, and what it said."""
-    said: list[str] = []
-    library = PhotoLibrary(folder, tell=said.append)
+    sentences: list[str] = []
+    library = PhotoLibrary(folder, tell=sentences.append)
     library.extract(library.choose_labels())
-    return library.build(refit), said
+    return library.build(refit), sentences
 
 
 def never(seen: LabelFolders) -> bool:
@@ -103,14 +103,14 @@ def test_pictures_without_folders_are_compared_by_the_cosine(photos: Path) -> No
 
 
 def test_the_question_is_asked_once(photos: Path) -> None:
-    asked: list[str] = []
+    questions: list[str] = []
 
     def no(seen: LabelFolders) -> bool:
-        asked.append(seen.sentence)
+        questions.append(seen.sentence)
         return False
 
     built = update(photos, ask=no)
-    assert asked == ["4 folders with 12 pictures each"]
+    assert questions == ["4 folders with 12 pictures each"]
     assert load_index(built.folder).labels is None
     shutil.copy(next(photos.rglob("*.png")), photos / "copy.png")
     update(photos, ask=never)
@@ -139,11 +139,11 @@ def test_too_little_to_learn_from_is_said(photos: Path, keep: tuple[str, ...], s
         first = min(path.parent.iterdir())
         if path.parent.name not in keep or (len(keep) == 2 and path != first):
             path.unlink()
-    said: list[str] = []
-    library = PhotoLibrary(photos, tell=said.append)
+    sentences: list[str] = []
+    library = PhotoLibrary(photos, tell=sentences.append)
     library.extract("folders", Pixels(size=8))
     built = library.build()
-    assert said == [sentence + "pictures are compared as they are, without learning"]
+    assert sentences == [sentence + "pictures are compared as they are, without learning"]
     assert isinstance(load_index(built.folder).model, Cosine)
 
 
@@ -196,9 +196,9 @@ def test_new_pictures_come_in_deleted_ones_leave_and_the_model_stays(photos: Pat
     first.unlink()
     second.rename(photos / "two" / "renamed.png")
     save(photos / "two" / "new.png", np.arange(64) / 4)
-    again, said = told_by(photos)
+    again, sentences = told_by(photos)
     assert (again.written, again.learned) == (True, False)
-    assert said == ["the model is kept: little has changed since it learned (--refit learns again)"]
+    assert sentences == ["the model is kept: little has changed since it learned (--refit learns again)"]
     paths = names(built.folder)
     assert "two/new.png" in paths
     assert "two/renamed.png" in paths
@@ -221,8 +221,8 @@ def test_many_new_pictures_are_learned_from(photos: Path) -> None:
     update(photos)
     for number in range(6):
         save(photos / "two" / f"new{number}.png", (np.arange(64) + number) / 5)
-    again, said = told_by(photos)
-    assert said == ["learning again: 6 of 48 labelled pictures changed"]
+    again, sentences = told_by(photos)
+    assert sentences == ["learning again: 6 of 48 labelled pictures changed"]
     assert (again.learned, again.n_learned) == (True, 4 * EACH + 6)
 
 
@@ -259,8 +259,8 @@ def test_marks_and_lessons_stay_with_their_pictures(photos: Path) -> None:
     assert update(photos).written
     index = load_index(folder)
     assert isinstance(index.model, Taught)
-    said = Teacher(index, Feedback(folder)).state()
-    assert {names(folder)[row] for row in said.rows} == {"a.png", "zero/10.png", "one/1.png"}
+    state = Teacher(index, Feedback(folder)).state()
+    assert {names(folder)[row] for row in state.rows} == {"a.png", "zero/10.png", "one/1.png"}
 
 
 def test_a_moved_library_goes_on(photos: Path, tmp_path: Path) -> None:

