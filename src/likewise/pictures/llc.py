@@ -1,6 +1,6 @@
 """The LLC features of the SLR paper: dense SIFT, locality-constrained coding, spatial pyramid, PCA."""
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import suppress
 from functools import lru_cache
 from numbers import Integral
@@ -143,14 +143,14 @@ class LLC(ImageExtractor):
         return np.concatenate([D for D, _ in parts]), centres
 
     def rows(self, images: Sequence[np.ndarray]) -> np.ndarray:
-        return np.stack([self._code(image) for image in images]).astype(np.float16)
-
-    def _code(self, image: np.ndarray) -> np.ndarray:
-        D, places = self.descriptors(image)
-        words, dots = nearest_words(D, self.codebook_, self._live_half_norms, self.n_neighbors)
-        weights = llc_weights(D, words, dots, self._live_gram, BETA)
-        code = max_pool(words, weights, places, len(self.codebook_), LEVELS)
-        return code / max(float(np.linalg.norm(code)), 1e-12)
+        codes = []
+        for image in images:
+            D, places = self.descriptors(image)
+            words, dots = nearest_words(D, self.codebook_, self._live_half_norms, self.n_neighbors)
+            weights = llc_weights(D, words, dots, self._live_gram, BETA)
+            code = max_pool(words, weights, places, len(self.codebook_), LEVELS)
+            codes.append(code / max(float(np.linalg.norm(code)), 1e-12))
+        return np.stack(codes).astype(np.float16)
 
     def finish(self, rows: np.ndarray) -> np.ndarray:
         if self.n_components is None:
@@ -261,7 +261,13 @@ def dense_sift(maps: np.ndarray, patch: int, step: int) -> tuple[np.ndarray, np.
     grid = cells.reshape(N_BINS, ny, N_CELLS, nx, N_CELLS).transpose(1, 3, 2, 4, 0)
     y, x = starts(height, patch, step), starts(width, patch, step)
     centres = np.stack(np.meshgrid(y, x, indexing="ij"), axis=-1).reshape(-1, 2) + patch / 2
-    return _normalised(grid.reshape(ny * nx, WIDTH)), centres
+    # Unit length, no entry above 0.2, unit length again (Lowe 2004); short descriptors stay short.
+    D = grid.reshape(ny * nx, WIDTH)
+    length = np.sqrt(np.einsum("ij,ij->i", D, D))
+    D = np.minimum(D / np.maximum(length, FLOOR)[:, None], 0.2, dtype=np.float32)
+    again = np.sqrt(np.einsum("ij,ij->i", D, D))
+    scale = np.minimum(length / FLOOR, 1) / np.maximum(again, 1e-12)
+    return D * scale[:, None].astype(np.float32), centres
 
 
 def orientation_maps(grey: np.ndarray) -> np.ndarray:
@@ -303,15 +309,6 @@ def _cells(length: int, patch: int, step: int) -> np.ndarray:
     return np.ascontiguousarray(weights, dtype=np.float32)
 
 
-def _normalised(D: np.ndarray) -> np.ndarray:
-    """Unit length, no entry above 0.2, unit length again (Lowe 2004); short descriptors stay short."""
-    length = np.sqrt(np.einsum("ij,ij->i", D, D))
-    D = np.minimum(D / np.maximum(length, FLOOR)[:, None], 0.2, dtype=np.float32)
-    again = np.sqrt(np.einsum("ij,ij->i", D, D))
-    scale = np.minimum(length / FLOOR, 1) / np.maximum(again, 1e-12)
-    return D * scale[:, None].astype(np.float32)
-
-
 _COLUMNS = 2048  # read at a time: one page per row of a memory-mapped float16 file
 _ROWS = 512
 _EXACT = 2000  # rows; a full eigendecomposition takes seconds
@@ -343,10 +340,23 @@ class DualPCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):
         numbers = np.arange(len(X)) if numbers is None else np.asarray(numbers)
         if len(numbers) < 2:
             raise LikewiseError(f"PCA got {len(numbers)} row; expected at least 2")
-        self.mean_, gram = _centred_gram(X, numbers)
-        values, vectors = _leading(gram, min(self.n_components, len(numbers) - 1, X.shape[1]), self.random_state)
-        self.explained_variance_ = values / (len(numbers) - 1)
-        self.components_ = _components(X, numbers, self.mean_, vectors / np.sqrt(values)).astype(np.float16)
+
+        def blocks() -> Iterator[tuple[slice, np.ndarray]]:
+            for j in range(0, X.shape[1], _COLUMNS):
+                yield slice(j, j + _COLUMNS), X[:, j : j + _COLUMNS][numbers].astype(np.float32)
+
+        n, d = len(numbers), X.shape[1]
+        mean, gram = np.empty(d, np.float32), np.zeros((n, n), np.float32)
+        for columns, block in blocks():
+            mean[columns] = block.mean(axis=0, dtype=np.float64)
+            block -= mean[columns]
+            gram += block @ block.T
+        values, vectors = _leading(gram, min(self.n_components, n - 1, d), self.random_state)
+        weights = (vectors / np.sqrt(values)).astype(np.float32)
+        components = np.empty((len(values), d), np.float32)
+        for columns, block in blocks():
+            components[:, columns] = weights.T @ (block - mean[columns])
+        self.mean_, self.explained_variance_, self.components_ = mean, values / (n - 1), components.astype(np.float16)
         return self
 
     def transform(self, X: Any) -> np.ndarray:
@@ -364,28 +374,6 @@ def project(X: np.ndarray, mean: np.ndarray, components: np.ndarray) -> np.ndarr
     out = np.empty((len(X), len(components)), np.float32)
     for i in range(0, len(X), _ROWS):
         out[i : i + _ROWS] = (X[i : i + _ROWS].astype(np.float32) - mean) @ components.T
-    return out
-
-
-def _centred_gram(X: np.ndarray, numbers: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Column means, and the Gram matrix of the centred rows, by blocks of columns."""
-    mean = np.empty(X.shape[1], np.float32)
-    gram = np.zeros((len(numbers), len(numbers)), np.float32)
-    for j in range(0, X.shape[1], _COLUMNS):
-        block = X[:, j : j + _COLUMNS][numbers].astype(np.float32)
-        mean[j : j + _COLUMNS] = block.mean(axis=0, dtype=np.float64)
-        block -= mean[j : j + _COLUMNS]
-        gram += block @ block.T
-    return mean, gram
-
-
-def _components(X: np.ndarray, numbers: np.ndarray, mean: np.ndarray, weights: np.ndarray) -> np.ndarray:
-    """weightsᵀ · centred rows, shape (k, d)."""
-    out = np.empty((weights.shape[1], X.shape[1]), np.float32)
-    weights = weights.astype(np.float32)
-    for j in range(0, X.shape[1], _COLUMNS):
-        block = X[:, j : j + _COLUMNS][numbers].astype(np.float32)
-        out[:, j : j + _COLUMNS] = weights.T @ (block - mean[j : j + _COLUMNS])
     return out
 
 

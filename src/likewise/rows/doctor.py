@@ -52,7 +52,14 @@ class Survey:
         norms = figures.norms[good]
         self.n_finite, self.bad_rows = len(good), self.n - len(good)
         self.bad_columns, self.zero_rows = int(figures.bad_columns.sum()), int((norms == 0).sum())
-        self.duplicate_rows, self.conflicting_rows = _repeats(figures.row_hashes[good], norms > 0, codes[good])
+        # Rows equal to an earlier one, and rows equal to one with another label, without zero rows.
+        hashes, labels = figures.row_hashes[good][norms > 0], codes[good][norms > 0]
+        unique, group = np.unique(hashes, return_inverse=True)
+        known = labels >= 0
+        pairs = np.unique(np.column_stack([group[known], labels[known]]), axis=0)
+        labels_in_group = np.bincount(pairs[:, 0], minlength=len(unique))
+        self.duplicate_rows = len(hashes) - len(unique)
+        self.conflicting_rows = int((labels_in_group[group[known]] > 1).sum())
         # Of the rows that are not zero, without the extremes.
         self.norm_range = np.quantile(norms[norms > 0], [0.01, 0.99]).tolist() if norms.any() else (0.0, 0.0)
         constant = (figures.low == figures.high) & (len(good) > 1)
@@ -139,16 +146,6 @@ def _mixed(block: Any) -> Any:
         bits *= np.uint64(factor)
     bits ^= bits >> 33
     return sp.csr_array((bits, block.indices, block.indptr), block.shape) if sp.issparse(block) else bits
-
-
-def _repeats(hashes: np.ndarray, nonzero: np.ndarray, codes: np.ndarray) -> tuple[int, int]:
-    """Rows equal to an earlier one, and rows equal to one with another label, without zero rows."""
-    hashes, codes = hashes[nonzero], codes[nonzero]
-    unique, group = np.unique(hashes, return_inverse=True)
-    known = codes >= 0
-    pairs = np.unique(np.column_stack([group[known], codes[known]]), axis=0)
-    labels_in_group = np.bincount(pairs[:, 0], minlength=len(unique))
-    return len(hashes) - len(unique), int((labels_in_group[group[known]] > 1).sum())
 
 
 def _rank(X: Any, good: np.ndarray) -> tuple[int | None, bool, float | None]:

@@ -58,7 +58,10 @@ def read_parquet(
 ) -> Table:
     """Rows, labels, ids and names from a Parquet file; its other columns are read when they are asked for."""
     with explained(path, "Parquet"):
-        schema, notes = parquet_schema(path), list[str]()
+        with readable_parquet(path) as parquet, parquet.ParquetFile(path) as file:
+            schema, notes = file.schema_arrow, list[str]()
+            if file.metadata.num_rows == 0:
+                raise LikewiseError(f"{path} is empty: it has columns and no rows")
         columns = list(schema.names)
         known = {
             "label": named_column(path, columns, label_column),
@@ -130,14 +133,6 @@ def readable_parquet(path: Path) -> Iterator[Any]:
         yield pq
     except (pa.ArrowException, OSError) as error:
         raise FileFormatError(f"{path} is not a Parquet file, or it is damaged: {error}") from error
-
-
-def parquet_schema(path: Path) -> Any:
-    """The columns of a Parquet file that has rows, and their types."""
-    with readable_parquet(path) as parquet, parquet.ParquetFile(path) as file:
-        if file.metadata.num_rows == 0:
-            raise LikewiseError(f"{path} is empty: it has columns and no rows")
-        return file.schema_arrow
 
 
 def parquet_frame(path: Path, columns: Sequence[str] | None = None) -> Any:

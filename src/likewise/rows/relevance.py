@@ -157,7 +157,19 @@ class Relevance:
 
         Pairs without a common label are unknown.
         """
-        Z = _indicator(Z)
+        if not sp.issparse(Z):
+            Z = np.asarray(Z)
+            if Z.ndim != 2 or Z.dtype.kind not in "biuf":
+                expected = "expected labels, or an indicator (n, c)"
+                raise LikewiseError(f"y has shape {Z.shape} and dtype {Z.dtype}: {expected}")
+        Z = sp.csr_array(Z, dtype=np.float64)
+        Z.sum_duplicates()
+        Z.eliminate_zeros()
+        if not np.all(Z.data == 1.0):
+            odd, expected = Z.data[Z.data != 1.0][0], "expected an indicator of zeros and ones, one column per label"
+            raise LikewiseError(f"y is a matrix with the value {odd:g}: {expected}")
+        if not Z.nnz:
+            raise LikewiseError("y is an indicator of zeros: no item has a label")
         shared = sp.csr_array(Z @ Z.T)
         counts = np.diff(Z.indptr)
         of_row = np.repeat(counts, np.diff(shared.indptr))
@@ -282,7 +294,19 @@ def assembled(
     if conflicts not in ("error", "drop"):
         raise LikewiseError(f"conflicts={conflicts!r}: expected 'error' or 'drop'")
     values = np.asarray(values, dtype=np.float64).ravel()
-    _check_lengths(rows, columns, values, shape)
+    if not len(rows) == len(columns) == len(values):
+        sizes = f"{len(rows)} queries, {len(columns)} items and {len(values)} grades"
+        raise LikewiseError(f"relevance has {sizes}: expected as many of each")
+    if not len(rows):
+        raise LikewiseError("relevance is empty: it holds no pair")
+    odd = np.flatnonzero(~np.isfinite(values))
+    if len(odd):
+        example = f"the first {values[odd[0]]} for the pair ({rows[odd[0]]}, {columns[odd[0]]})"
+        unknown = "leave a pair out to say that it is unknown"
+        raise LikewiseError(f"relevance has {len(odd)} grades that are not finite, {example}: {unknown}")
+    if rows.max() >= shape[0] or columns.max() >= shape[1]:
+        expected = f"expected rows below {shape[0]} and items below {shape[1]}"
+        raise LikewiseError(f"relevance names the pair ({rows.max()}, {columns.max()}): {expected}")
     key = rows * np.int64(shape[1]) + columns
     order = np.lexsort((values, key))
     key, values = key[order], values[order]
@@ -297,45 +321,6 @@ def assembled(
     return sp.csr_array((values[places], (key[places] // shape[1], key[places] % shape[1])), shape=shape)
 
 
-def _check_lengths(rows: np.ndarray, columns: np.ndarray, values: np.ndarray, shape: tuple[int, int]) -> None:
-    if not len(rows) == len(columns) == len(values):
-        raise LikewiseError(
-            f"relevance has {len(rows)} queries, {len(columns)} items and {len(values)} grades: "
-            "expected as many of each"
-        )
-    if not len(rows):
-        raise LikewiseError("relevance is empty: it holds no pair")
-    if not np.isfinite(values).all():
-        at = int(np.flatnonzero(~np.isfinite(values))[0])
-        raise LikewiseError(
-            f"relevance has {int((~np.isfinite(values)).sum())} grades that are not finite, the first {values[at]} "
-            f"for the pair ({rows[at]}, {columns[at]}): leave a pair out to say that it is unknown"
-        )
-    if rows.max() >= shape[0] or columns.max() >= shape[1]:
-        raise LikewiseError(
-            f"relevance names the pair ({rows.max()}, {columns.max()}): "
-            f"expected rows below {shape[0]} and items below {shape[1]}"
-        )
-
-
 def _listed(texts: list[str], mark: str = ", ") -> str:
     more = f" and {len(texts) - _LISTED} more" if len(texts) > _LISTED else ""
     return mark.join(texts[:_LISTED]) + more
-
-
-def _indicator(Z: Any) -> sp.csr_array:
-    if not sp.issparse(Z):
-        Z = np.asarray(Z)
-        if Z.ndim != 2 or Z.dtype.kind not in "biuf":
-            raise LikewiseError(f"y has shape {Z.shape} and dtype {Z.dtype}: expected labels, or an indicator (n, c)")
-    Z = sp.csr_array(Z, dtype=np.float64)
-    Z.sum_duplicates()
-    Z.eliminate_zeros()
-    if not np.all(Z.data == 1.0):
-        odd = Z.data[Z.data != 1.0][0]
-        raise LikewiseError(
-            f"y is a matrix with the value {odd:g}: expected an indicator of zeros and ones, one column per label"
-        )
-    if not Z.nnz:
-        raise LikewiseError("y is an indicator of zeros: no item has a label")
-    return Z

@@ -141,7 +141,13 @@ def spooled(
     with tempfile.TemporaryFile(prefix="likewise-") as file:
         n, first = 0, None
         for block in blocks() if callable(blocks) else blocks:
-            rows = _checked_block(name, block, first)
+            rows = block if sp.issparse(block) else np.asarray(block)
+            if sp.issparse(rows) or rows.ndim != 2 or rows.shape[1] == 0 or rows.dtype.kind not in "biuf":
+                kind = f"type {type(block).__name__}, {rows.dtype}, and shape {rows.shape}"
+                raise LikewiseError(f"{name} gives a block of {kind}; expected dense rows of numbers")
+            if first is not None and not (rows.shape[1] == first.shape[1] and np.can_cast(rows.dtype, first.dtype)):
+                kind = f"{rows.shape[1]} columns and type {rows.dtype} after one of {first.shape[1]} and {first.dtype}"
+                raise LikewiseError(f"{name} gives a block of {kind}; expected blocks of one kind")
             first = rows[:0] if first is None else first
             if not len(rows):
                 continue
@@ -158,22 +164,6 @@ def spooled(
     array: Any = np.memmap(held, first.dtype, "r", shape=(n, first.shape[1]))
     array.file, array.origin = held, name
     return array
-
-
-def _checked_block(name: str, block: Any, first: np.ndarray | None) -> np.ndarray:
-    """A block as an array, of the width of the first and of a type that its type can hold."""
-    rows = block if sp.issparse(block) else np.asarray(block)
-    if sp.issparse(rows) or rows.ndim != 2 or rows.shape[1] == 0 or rows.dtype.kind not in "biuf":
-        raise LikewiseError(
-            f"{name} gives a block of type {type(block).__name__}, {rows.dtype}, and shape {rows.shape}; "
-            "expected dense rows of numbers"
-        )
-    if first is not None and (rows.shape[1] != first.shape[1] or not np.can_cast(rows.dtype, first.dtype)):
-        raise LikewiseError(
-            f"{name} gives a block of {rows.shape[1]} columns and type {rows.dtype} after one of {first.shape[1]} "
-            f"and {first.dtype}; expected blocks of one kind"
-        )
-    return rows
 
 
 def read_ahead(jobs: Iterator[Callable[[], Any]]) -> Iterator[Any]:

@@ -104,7 +104,12 @@ def _layout(source: str, columns: list[str], sample: list[list[str]], options: C
     features = [i for i, is_one in zip(rest, numeric, strict=True) if is_one]
     text = [columns[i] for i, is_one in zip(rest, numeric, strict=True) if not is_one]
     if known["label"] is None:
-        words = [column for column in text if not _is_typed(sample, columns.index(column))]
+        words = []  # columns that are neither dates nor booleans
+        for column in text:
+            i = columns.index(column)
+            present = [cell for row in sample if i < len(row) and (cell := row[i].strip()).lower() not in MISSING]
+            is_typed = any(all(re.match(pattern, cell) for cell in present) for pattern, _ in SPELLED)
+            words += [] if present and is_typed else [column]
         known["label"] = tables.sole_label(words) if has_header else words[0] if len(words) == 1 else None
         text = [column for column in text if column != known["label"]]
     if not features:
@@ -174,12 +179,6 @@ def _is_numeric(sample: list[list[str]], i: int) -> bool:
     cells = [row[i].strip() for row in sample if i < len(row)]
     present = [cell for cell in cells if cell.lower() not in MISSING]
     return bool(present) and all(map(is_number, present))
-
-
-def _is_typed(sample: list[list[str]], i: int) -> bool:
-    """All cells of a column are dates, or all are booleans, or missing."""
-    present = [cell for row in sample if i < len(row) and (cell := row[i].strip()).lower() not in MISSING]
-    return bool(present) and any(all(re.match(pattern, cell) for cell in present) for pattern, _ in SPELLED)
 
 
 def is_number(cell: str | None) -> bool:

@@ -256,7 +256,9 @@ class Store(ABC):
             raise LikewiseError(f"k={k!r}; expected a whole number of at least 1")
         results = [list(hits) for hits in self._search(np.atleast_2d(np.asarray(Q, np.float32)), int(k))]
         least = min(map(len, results), default=0)
-        ids = as_ids([[name for name, _ in hits[:least]] for hits in results])
+        names = [[name for name, _ in hits[:least]] for hits in results]
+        ids = np.array(names)
+        ids = ids if ids.dtype.kind in "iu" else np.array(names, dtype=object)
         return ids, np.array([[score for _, score in hits[:least]] for hits in results], np.float32)
 
     def existing_layout(self) -> Layout:
@@ -331,12 +333,6 @@ def card_of_text(text: str | None) -> dict[str, Any] | None:
     except ValueError:
         return None
     return card if isinstance(card, dict) and isinstance(card.get("id"), str) else None
-
-
-def as_ids(values: Any) -> np.ndarray:
-    """Lists of ids as an array of integers, or of Python strings."""
-    array = np.array(values)
-    return array if array.dtype.kind in "iu" else np.array(values, dtype=object)
 
 
 def kind_of_values(values: Iterable[Any]) -> Kind:

@@ -40,7 +40,9 @@ def export_to(index: BaseIndex, store: Store, *, approximate: bool = False, verb
     takes the place of the old one in one step when it is complete; `store.rollback()` goes back. An export that was
     stopped goes on where it was when it is run again. `approximate` builds the HNSW index of the store.
     """
-    columns = metadata_of(index)
+    columns, taken = own_columns(index), {"id", "vector", "label", "path", EXPORT}
+    for name in () if index.metadata is None else index.metadata.names:  # a name that is taken gets a _ appended
+        columns[f"{name}_" if name.lower() in taken else name] = index.metadata.column(name)  # type: ignore[union-attr]
     layout, existing, model = layout_of(index, columns), store.layout(), index.model.identity
     tags = {} if existing is None else store.tags()
     models = {None if existing is None else existing.model, *(tag.partition("-")[0] for tag in tags.values())}
@@ -77,14 +79,6 @@ def own_columns(index: BaseIndex) -> dict[str, Any]:
     """Labels and paths, where the index has them."""
     columns = {"label": index.labels, "path": index.paths}
     return {name: column for name, column in columns.items() if column is not None}
-
-
-def metadata_of(index: BaseIndex) -> dict[str, Any]:
-    """The columns of an index that are exported next to ids and vectors; a name that is taken gets a _ appended."""
-    columns, taken = own_columns(index), {"id", "vector", "label", "path", EXPORT}
-    for name in () if index.metadata is None else index.metadata.names:
-        columns[f"{name}_" if name.lower() in taken else name] = index.metadata.column(name)  # type: ignore[union-attr]
-    return columns
 
 
 def layout_of(index: BaseIndex, columns: dict[str, Any]) -> Layout:

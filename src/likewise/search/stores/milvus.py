@@ -104,14 +104,8 @@ class MilvusStore(AliasedStore):
 
     def _search(self, Q: np.ndarray, k: int) -> Iterable[Sequence[tuple[Any, float]]]:
         self.existing_layout()
-        return self.search_where(Q, k, "")
-
-    def search_where(self, Q: np.ndarray, k: int, condition: str) -> list[list[tuple[Any, float]]]:
-        """The k best of each query among the rows that satisfy an expression of Milvus."""
         options = {"search_params": {"metric_type": "IP"}, "consistency_level": "Strong", "limit": k}
-        results = self._call(
-            "search", self.table, data=list(Q), anns_field=self.vector_column, filter=condition, **options
-        )
+        results = self._call("search", self.table, data=list(Q), anns_field=self.vector_column, **options)
         return [[(hit[self.id_column], hit["distance"]) for hit in hits] for hits in results]
 
     def fetch(self, ids: Sequence[Any]) -> Rows:
