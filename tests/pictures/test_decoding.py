@@ -6,6 +6,7 @@ import io
 import subprocess
 import sys
 import threading
+import time
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -123,6 +124,14 @@ def test_time_is_limited_and_the_process_replaced(slow: bytes) -> None:
         assert decoders.pixels(_encoded("PNG")).content.shape == picture(0).shape
 
 
+def _kill_at_work(process: psutil.Process) -> None:
+    """Kill a process once it has computed for a while."""
+    began = process.cpu_times().user
+    while process.cpu_times().user < began + 0.3:
+        time.sleep(0.02)
+    process.kill()
+
+
 def test_a_process_that_dies_is_replaced(slow: bytes) -> None:
     others = _children()
     with Decoders(1, DecoderLimits(seconds=60)) as decoders:
@@ -131,7 +140,7 @@ def test_a_process_that_dies_is_replaced(slow: bytes) -> None:
         idle.kill()
         assert decoders.pixels(_encoded("PNG")).content.shape == picture(0).shape
         (busy,) = _children() - others
-        threading.Timer(0.7, busy.kill).start()
+        threading.Thread(target=_kill_at_work, args=(busy,)).start()
         with pytest.raises(ImageTooCostlyError, match="stops the process that decodes it"):
             decoders.pixels(slow)
         assert decoders.pixels(_encoded("PNG")).content.shape == picture(0).shape

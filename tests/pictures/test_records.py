@@ -106,7 +106,7 @@ def _journal(work: Path, **header: str) -> ExtractionJournal:
 
 @pytest.fixture
 def work(tmp_path: Path) -> Path:
-    """Two batches: three rows, then two rows, a file kept and a file skipped."""
+    """Two batches: three rows, then two rows, a file reused and a file skipped."""
     journal = _journal(tmp_path)
     journal.append(ROWS[:3], FILES[:3], [], [])
     journal.append(ROWS[3:], FILES[3:5], FILES[5:6], [BAD])
@@ -117,7 +117,7 @@ def test_batches_are_read_back(work: Path) -> None:
     journal = _journal(work)
     np.testing.assert_array_equal(journal.rows(), ROWS)
     assert [read for batch in journal.batches for read in batch.done] == FILES[:5]
-    assert [read for batch in journal.batches for read in batch.kept] == FILES[5:6]
+    assert [read for batch in journal.batches for read in batch.reused] == FILES[5:6]
     assert [entry for batch in journal.batches for entry in batch.skipped] == [BAD]
     assert [batch.start for batch in journal.batches] == [0, 3]
 

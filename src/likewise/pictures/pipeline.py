@@ -204,7 +204,7 @@ class _Extraction:
         batches = self.journal.batches
         done = {read.file for batch in batches for read in batch.done}
         done |= {entry.file for batch in batches for entry in batch.skipped}
-        done |= {read.file for batch in batches for read in batch.kept if self.stored.row_of(read) is not None}
+        done |= {read.file for batch in batches for read in batch.reused if self.stored.row_of(read) is not None}
         done |= {read.file for read, _ in self.stored.unread()}
         return [image for image in self.images if image not in done]
 
@@ -263,8 +263,8 @@ class _Extraction:
     def _places(self, now: set[ImageFile]) -> dict[ReadFile, int]:
         """The row of each file, in the order of paths: its number in the store, or −1 − its number in the journal."""
         stored, batches = self.stored, self.journal.batches
-        kept = (read for batch in batches for read in batch.kept)
-        reused = ((read, row) for read in kept if (row := stored.row_of(read)) is not None)
+        known = (read for batch in batches for read in batch.reused)
+        reused = ((read, row) for read in known if (row := stored.row_of(read)) is not None)
         new = ((read, -1 - batch.start - i) for batch in batches for i, read in enumerate(batch.done))
         places = {read.file: (read, row) for read, row in chain(stored.unread(), reused, new) if read.file in now}
         return dict(sorted(places.values(), key=lambda place: os.fsencode(place[0].file.path)))

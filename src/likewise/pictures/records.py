@@ -90,14 +90,14 @@ class KnownRows:
 
 
 class Batch(NamedTuple):
-    """A finished batch: the number of its first row, the files of its rows, files kept, and files skipped.
+    """A finished batch: the number of its first row, the files of its rows, files reused, and files skipped.
 
-    Files kept are those whose content has a row in the store already.
+    Files reused are those whose content has a row in the store already.
     """
 
     start: int
     done: list[ReadFile]
-    kept: list[ReadFile]
+    reused: list[ReadFile]
     skipped: list[SkippedFile]
 
 
@@ -119,13 +119,13 @@ class ExtractionJournal:
         self._replay()
 
     def append(
-        self, rows: np.ndarray, done: Sequence[ReadFile], kept: Sequence[ReadFile], skipped: Sequence[SkippedFile]
+        self, rows: np.ndarray, done: Sequence[ReadFile], reused: Sequence[ReadFile], skipped: Sequence[SkippedFile]
     ) -> None:
         """Store a batch: first its rows, then its record."""
         data = np.ascontiguousarray(rows, dtype=self.dtype).tobytes()
         record = {
             "done": [_flat(read) for read in done],
-            "kept": [_flat(read) for read in kept],
+            "reused": [_flat(read) for read in reused],
             "skipped": [_flat(entry) for entry in skipped],
             "crc": zlib.crc32(data),
         }
@@ -135,15 +135,15 @@ class ExtractionJournal:
         except (OSError, LikewiseError) as error:
             why = error.strerror if isinstance(error, OSError) and error.strerror else error
             raise LikewiseError(f"cannot write {self._rows}: {why}; run the same command again to resume") from error
-        self._take(list(done), list(kept), list(skipped))
+        self._take(list(done), list(reused), list(skipped))
 
     def rows(self) -> np.ndarray:
         if self.n_rows == 0:
             return np.empty((0, self.width), self.dtype)
         return np.memmap(self._rows, self.dtype, "r", shape=(self.n_rows, self.width))
 
-    def _take(self, done: list[ReadFile], kept: list[ReadFile], skipped: list[SkippedFile]) -> None:
-        self.batches.append(Batch(self.n_rows, done, kept, skipped))
+    def _take(self, done: list[ReadFile], reused: list[ReadFile], skipped: list[SkippedFile]) -> None:
+        self.batches.append(Batch(self.n_rows, done, reused, skipped))
         self.n_rows += len(done)
 
     def _replay(self) -> None:
@@ -166,14 +166,14 @@ class ExtractionJournal:
 
     def _replay_batch(self, entry: Any, file: Any) -> bool:
         try:
-            done, kept = ([ReadFile(*_nested(read)) for read in entry[name]] for name in ("done", "kept"))
+            done, reused = ([ReadFile(*_nested(read)) for read in entry[name]] for name in ("done", "reused"))
             skipped = [SkippedFile(*_nested(values)) for values in entry["skipped"]]
             data = file.read(len(done) * self.width * self.dtype.itemsize)
             is_whole = len(data) == len(done) * self.width * self.dtype.itemsize and zlib.crc32(data) == entry["crc"]
         except (KeyError, TypeError, ValueError):
             return False
         if is_whole:
-            self._take(done, kept, skipped)
+            self._take(done, reused, skipped)
         return is_whole
 
     def _restart(self, values: list[Any]) -> None:

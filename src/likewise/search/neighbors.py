@@ -249,21 +249,21 @@ class SmoothedGallery:
         near = nearest_to(self._engine, Q, k) if engine is None else nearest_to(engine, Q, _WIDER * k)
         return expanded(Q, self.plain, near.first(k), self.choice.power)
 
-    def changed(self, kept: np.ndarray, new: np.ndarray) -> Self:
-        """The gallery of the rows `kept`, in ascending order, followed by others.
+    def changed(self, staying: np.ndarray, new: np.ndarray) -> Self:
+        """The gallery of the rows `staying`, in ascending order, followed by others.
 
         It is as built from these rows; only those with a new or removed neighbour are computed again.
         """
-        V = np.concatenate([self.plain[kept], as_float32(new)])
+        V = np.concatenate([self.plain[staying], as_float32(new)])
         if len(V) > EXACT_UP_TO:
             return type(self).of(V, self.choice)
-        changes = np.concatenate([V[len(kept) :], np.delete(self.plain, kept, axis=0)])
-        stale = _reached(V[: len(kept)], self.reach[kept], changes)
-        rows = np.concatenate([np.flatnonzero(stale), np.arange(len(kept), len(V))])
+        changes = np.concatenate([V[len(staying) :], np.delete(self.plain, staying, axis=0)])
+        stale = _reached(V[: len(staying)], self.reach[staying], changes)
+        rows = np.concatenate([np.flatnonzero(stale), np.arange(len(staying), len(V))])
         near = nearest_others(Exact(V), self.choice.k, rows)
-        vectors = np.concatenate([self.vectors[kept], V[len(kept) :]])
+        vectors = np.concatenate([self.vectors[staying], V[len(staying) :]])
         vectors[rows] = expanded(V[rows], V, near, self.choice.power)
-        reach = np.concatenate([self.reach[kept], np.empty(len(V) - len(kept), np.float32)])
+        reach = np.concatenate([self.reach[staying], np.empty(len(V) - len(staying), np.float32)])
         reach[rows] = _reach(near, self.choice.k)
         return type(self)(V, self.choice, vectors, reach)
 

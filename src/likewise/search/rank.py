@@ -95,29 +95,29 @@ class Space:
         Q: np.ndarray,
         k: int,
         among: np.ndarray | None = None,
-        own: np.ndarray | None = None,
+        excluded: np.ndarray | None = None,
         *,
         exact: bool = False,
         scores: np.ndarray | None = None,
     ) -> tuple[np.ndarray, np.ndarray]:
         """The k best rows for each query vector, and their scores, best first, both (n_q, k).
 
-        Only rows `among` these are ranked, and rows `own` (n_q, m) of each query are left out. Where one query has
+        Only rows `among` these are ranked, and rows `excluded` (n_q, m) of each query are left out. If one query has
         fewer results than another, its rows end with -1. With `among` or `exact`, an approximate index misses nothing.
         `scores` (n_q, n) are those of all items, if they are known.
         """
         Q = np.atleast_2d(np.asarray(Q, np.float32))
         if Q.shape[1] != self.G.shape[1]:
             raise LikewiseError(f"Q has shape {Q.shape}; expected vectors of width {self.G.shape[1]}")
-        width = min(len(self.G) if among is None else len(among), k + (0 if own is None else own.shape[1]))
+        width = min(len(self.G) if among is None else len(among), k + (0 if excluded is None else excluded.shape[1]))
         if not width:
             return np.empty((len(Q), 0), np.int64), np.empty((len(Q), 0), np.float32)
         by_engine = among is None and scores is None and self.kind == "learned" and not (exact and self.approximate)
         engine = self.index.engine if by_engine else Exact(self.G, among, self.norms, scores)
         rows, values = best_rows(engine, Q, width)
-        if own is None:
+        if excluded is None:
             return rows, values
-        rows, values = without(own, rows, values, k)
+        rows, values = without(excluded, rows, values, k)
         filled = (rows >= 0).any(axis=0)
         return rows[:, filled], values[:, filled]
 
@@ -269,14 +269,14 @@ def top_k(S: np.ndarray, k: int) -> tuple[np.ndarray, np.ndarray]:
     return top, np.take_along_axis(S, top, axis=1)
 
 
-def without(own: np.ndarray, rows: np.ndarray, scores: np.ndarray, k: int) -> tuple[np.ndarray, np.ndarray]:
-    """The first k results of each query without its own rows; a list that is shorter than another ends with -1."""
-    if own.shape[1] == 1:
-        is_own = rows == own
+def without(excluded: np.ndarray, rows: np.ndarray, scores: np.ndarray, k: int) -> tuple[np.ndarray, np.ndarray]:
+    """The first k results of each query without those excluded; a list that is shorter than another ends with -1."""
+    if excluded.shape[1] == 1:
+        is_out = rows == excluded
     else:
-        is_own = np.array([np.isin(near, left_out) for near, left_out in zip(rows, own, strict=True)])
-    order = np.argsort(is_own, axis=1, kind="stable")
-    rows, scores = np.where(is_own, -1, rows), np.where(is_own, np.float32(-np.inf), scores)
+        is_out = np.array([np.isin(near, others) for near, others in zip(rows, excluded, strict=True)])
+    order = np.argsort(is_out, axis=1, kind="stable")
+    rows, scores = np.where(is_out, -1, rows), np.where(is_out, np.float32(-np.inf), scores)
     return np.take_along_axis(rows, order, axis=1)[:, :k], np.take_along_axis(scores, order, axis=1)[:, :k]
 
 
