@@ -3,7 +3,7 @@
 usage: python -m benchmarks open_gallery               shares of new classes from 0 to 1; 5, 20 and all rows labelled
        python -m benchmarks open_gallery --few-shot    8, 16 and 32 labelled rows per class
        python -m benchmarks open_gallery --shifts      labelled rows and gallery from different sources
-options: [--sets NAMES] [--draws 5] [--rows 2400] [--again METHODS] [--store NAME]
+options: [--sets NAMES] [--draws 5] [--rows 2400] [--labelled 5,20,0] [--again METHODS] [--store NAME]
 
 Each draw takes at most 40 classes and some rows of each: one half is the gallery, and of the other half some rows of
 the classes that are taught are labelled. Labelled rows are outside of the gallery or inside, ranked and queried like
@@ -361,6 +361,7 @@ def options() -> argparse.Namespace:
     parser.add_argument("--sets", type=lambda text: tuple(map(str.strip, text.split(";"))))
     parser.add_argument("--draws", type=int, default=5)
     parser.add_argument("--rows", type=int, default=2_400, help="of a draw, labelled rows and gallery together")
+    parser.add_argument("--labelled", type=lambda text: tuple(map(int, text.split(","))), help="per class; 0 is all")
     parser.add_argument("--again", type=lambda text: text.split(";"), default=[])
     for name in ("--shifts", "--few-shot"):
         parser.add_argument(name, dest="experiment", action="store_const", const=name[2:], default="open-gallery")
@@ -371,6 +372,7 @@ def options() -> argparse.Namespace:
 def main() -> None:
     words = options()
     experiment, figures = EXPERIMENTS[words.experiment], Figures(f"{words.experiment}-{words.rows}")
+    experiment = experiment._replace(labelled=words.labelled or experiment.labelled)
     names = words.sets or experiment.sets
     for name in names:
         try:

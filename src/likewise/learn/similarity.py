@@ -34,7 +34,7 @@ MOST_CHOOSING = 20_000  # rows, of those that are not in memory: more cost time 
 MOST_CLASSES = 1_000  # to choose the settings on: work grows with their square, and more change no choice
 ANCHORED_LANDMARKS = 1_500  # of a kernel whose settings ask for an anchored map
 FAMILY = ("shrink", "spread", "power")  # settings of the base part
-NUMBERS = ("centre", "scale", "coef", "intercept", "share", "apparent")
+NUMBERS = ("centre", "scale", "limit", "coef", "intercept", "share", "power", "ceiling")
 GATE = (
     "gate_",
     *(f"gate_{name}_" for name in ("rows", "landmarks", "density", "classes", "directions", "centre", "base")),
@@ -106,12 +106,6 @@ class SimilarityLearner(SimilarityModel):
     """
 
     gate_: dict[str, Any] | None = None
-    gate_landmarks_: Array = None
-    gate_density_: Array = None
-    gate_classes_: Array = None
-    gate_directions_: Array = None
-    gate_centre_: Array = None
-    gate_base_: Array = None
 
     _parameter_constraints: ClassVar[dict[str, Any]] = {
         "kernel": [StrOptions(set(GAMMAS))],
@@ -343,12 +337,9 @@ class SimilarityLearner(SimilarityModel):
         return np.asarray(dense(self._embedding.unit(rows))) if rows.shape[0] else np.empty((0, 0))
 
     def _keep_gate(self, gate: Gate, base: BaseMap) -> None:
-        self.gate_landmarks_, self.gate_density_, self.gate_classes_ = (
-            gate.features.landmarks,
-            gate.density,
-            gate.classes,
-        )
-        self.gate_directions_, self.gate_centre_, self.gate_base_ = gate.directions, base.centre, base.B
+        self.gate_landmarks_, self.gate_density_ = gate.features.landmarks, gate.density
+        self.gate_classes_, self.gate_directions_ = gate.classes, gate.directions
+        self.gate_centre_, self.gate_base_ = base.centre, base.B
         self.gate_ = {"gamma": gate.features.gamma, **{name: getattr(gate, name) for name in NUMBERS}}
 
     def _write_onnx(self, graph: Graph, rows: str) -> tuple[str, str]:
