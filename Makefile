@@ -110,10 +110,13 @@ browser:
 	  || echo "make: no Chromium, and it could not be installed: the tests of the page are skipped"
 
 # N damaged files of every kind that is read, or of one (KIND="index, hnsw"); SEED chooses others. make test reads 25 of each, make test-second 150.
+# And EXAMPLES tables of all that a fit must take; make test tries 12, make test-second 200.
 N ?= 20000
 SEED ?= 1
+EXAMPLES ?= 2000
 fuzz: $(VENV)/.installed-dev
 	OPENBLAS_NUM_THREADS=1 OMP_NUM_THREADS=1 $(BIN)/python -m tests.hostile.kinds $(N) $(SEED) $(if $(KIND),"$(KIND)")
+	LIKEWISE_EXAMPLES=$(EXAMPLES) $(PYTEST) tests/learn/test_any_data.py -k many_more --timeout 3600
 
 # kill -9 at any moment of features, fit, index, lesson, feedback, export and paper: nothing may be lost.
 KILLS ?= 200

@@ -82,6 +82,13 @@ def test_the_core_is_small() -> None:
     assert {"pytest", "hypothesis"} <= refused
 
 
+def test_dir_lists_the_public_names_and_nothing_else_and_submodules_of_metrics_are_there() -> None:
+    assert sorted(dir(likewise)) == sorted(likewise.__all__)
+    program = "import likewise.evaluate; likewise.evaluate.verification.verification"
+    environment = {**os.environ, "PYTHONPATH": str(Path(likewise.__file__).parents[1])}
+    assert subprocess.run([sys.executable, "-c", program], env=environment, check=False).returncode == 0
+
+
 def test_the_version_stands_in_one_place() -> None:
     project = tomllib.loads((ROOT / "pyproject.toml").read_text())
     assert project["project"]["dynamic"] == ["version"]

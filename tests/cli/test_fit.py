@@ -403,3 +403,20 @@ def test_the_query_side_alone_leaves_the_items(run: Any, tmp_path: Path) -> None
     assert result.exit_code == 0, result.stderr
     G = np.load(tmp_path / "items.npz")["X"]
     np.testing.assert_allclose(load(tmp_path / "m.likewise").transform(G), normalize(G))
+
+
+def test_the_help_groups_options_by_method(run: Any) -> None:
+    panels = re.split(r"╭─ (.*?) ─*╮", run("fit", "--help").stdout)
+    of = dict(zip(panels[1::2], panels[2::2], strict=True))
+    assert {"--kernel", "--components"} <= set(of["Options of anchored"].split())
+    assert "--rank" in of["Options of slr"]
+    assert "--gallery" in of["Options of --relevance"]
+    assert "--kernel" not in of["Options"]
+
+
+def test_vectors_have_the_width_that_was_asked_for_and_the_recall_is_printed(
+    run: Any, files: Path, tmp_path: Path
+) -> None:
+    done = run("fit", files / "train.csv", "-o", tmp_path / "m.likewise", "--components", 6, "--kernel", "linear")
+    assert re.search(r"recall@10 against whole vectors 0\.\d{4}, of rows of this fit", done.stdout)
+    assert load(tmp_path / "m.likewise").transform(np.ones((1, 64))).shape == (1, 6)

@@ -157,6 +157,54 @@ def test_sighup_and_an_update_bring_the_new_version_and_a_rollback_the_old_one(i
         _await(address, 100)
 
 
+def _workers(process: Any) -> list[int]:
+    children = map(int, Path(f"/proc/{process.pid}/task/{process.pid}/children").read_text().split())
+    return [pid for pid in children if b"spawn_main" in Path(f"/proc/{pid}/cmdline").read_bytes()]
+
+
+def _are_gone(pids: list[int]) -> bool:
+    until = time.monotonic() + 20
+    while any(Path(f"/proc/{pid}").exists() for pid in pids) and time.monotonic() < until:
+        time.sleep(0.05)
+    return not any(Path(f"/proc/{pid}").exists() for pid in pids)
+
+
+@pytest.mark.second
+def test_workers_end_with_a_supervisor_that_is_killed(index: Path) -> None:
+    with _serving(index, "--workers", "2", how=_new) as (process, _):
+        workers = _workers(process)
+        process.kill()
+        assert len(workers) == 2
+        assert _are_gone(workers)
+
+
+@pytest.mark.second
+def test_workers_answer_on_one_port_follow_the_index_are_replaced_and_leave_together(index: Path, run: Any) -> None:
+    from likewise.search import Index
+
+    def of_each(path: str, key: str) -> set[Any]:
+        return {_ask(address, path)[key] for _ in range(30)}
+
+    with _serving(index, "--workers", "2", how=_new) as (process, address):
+        until = time.monotonic() + 60
+        while len(boots := of_each("api/status", "boot")) < 2:
+            assert time.monotonic() < until
+        read = Index.load(index)
+        read.minus(read.ids[90:]).save(index)
+        process.send_signal(signal.SIGHUP)
+        while of_each("api/status", "items") != {90}:
+            assert time.monotonic() < until
+        assert run("index", index, "--rollback").exit_code == 0
+        workers = _workers(process)
+        assert len(workers) == 2
+        os.kill(workers[0], signal.SIGKILL)
+        while len(of_each("api/status", "boot") - boots) < 1:
+            assert time.monotonic() < until
+        process.send_signal(signal.SIGTERM)
+        assert process.wait(30) in (0, -signal.SIGTERM)
+    assert _are_gone(workers)
+
+
 def _await(address: str, n: int) -> None:
     until = time.monotonic() + 20
     while _ask(address, "api/status")["items"] != n:
@@ -177,6 +225,7 @@ def test_a_port_in_use_gets_one_sentence(run: Any, index: Path) -> None:
     [
         (["--host", "300.1.1.1"], "cannot listen on 300.1.1.1 port 8000"),
         (["--proxy", "*"], "proxy '*' is not an IP address; expected an address or a network such as 10.0.0.0/8"),
+        (["--workers", "2", "--text", "onnx:t.onnx"], "--text and --tokenizer are for one process"),
         (["--token", "a long secret", "--no-token"], "--no-token and a token (--token, or LIKEWISE_TOKEN) exclude"),
         (["--token", "short"], "--token has 5 characters; expected 12 to 128"),
     ],

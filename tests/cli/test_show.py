@@ -55,9 +55,27 @@ def test_features_show_their_shape(run: Any, files: Path, tmp_path: Path) -> Non
     assert (card["kind"], card["n_items"], card["n_features"]) == ("features", 200, 64)
 
 
+@pytest.mark.parametrize("name", ["vectors.parquet", "vectors.arrow", "vectors.npz"])
+def test_an_exported_file_shows_the_model_of_its_vectors(
+    run: Any, files: Path, model: Path, tmp_path: Path, name: str
+) -> None:
+    run("index", model, files / "test.csv", "-o", tmp_path / "t.index", "--export", tmp_path / name)
+    card = json.loads(run("show", tmp_path / name, "--json").stdout)
+    assert (card["kind"], card["model"]) == ("vectors", Index.load(tmp_path / "t.index").model.card())
+
+
+@pytest.mark.parametrize("name", ["test.csv", "test.npz"])
+def test_any_other_table_shows_its_shape(run: Any, files: Path, name: str) -> None:
+    card = json.loads(run("show", files / name, "--json").stdout)
+    assert (card["kind"], card["n_items"], card["n_features"]) == ("features", 200, 64)
+
+
 @pytest.mark.parametrize(
     ("name", "words"),
-    [("nothing", "nothing does not exist"), ("test.csv", "expected a model, an index, features, or the address")],
+    [
+        ("nothing", "nothing does not exist"),
+        ("test.txt", "expected a model, an index, features or a table, or the address"),
+    ],
 )
 def test_anything_else_gets_a_sentence(run: Any, files: Path, name: str, words: str) -> None:
     result = run("show", files / name)

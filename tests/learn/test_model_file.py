@@ -259,3 +259,10 @@ def test_dates_and_bytes_as_labels_come_back(names, tmp_path):
     back = likewise.load(model.save(tmp_path / "m.likewise"))
     assert back.classes_.dtype == names.dtype
     np.testing.assert_array_equal(back.classes_, np.sort(names))
+
+
+def test_cosines_of_any_rows_are_one_model():
+    rows = np.random.default_rng(0).normal(size=(20, 3))
+    first, other = Cosine().fit(rows[:5]), Cosine().fit(rows[5:].astype(np.float32))
+    assert first.identity == other.identity
+    assert Cosine(centre=True).fit(rows[:5]).identity != Cosine(centre=True).fit(rows[5:]).identity

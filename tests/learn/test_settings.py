@@ -57,3 +57,33 @@ def test_sizes_are_settings_that_are_not_chosen():
 def test_a_setting_that_is_not_known_or_not_valid_is_refused(options, message):
     with pytest.raises(LikewiseError, match=message):
         SimilarityLearner(**options).fit(X, Y)
+
+
+@pytest.mark.parametrize("kernel", ["linear", "rbf"])
+def test_the_width_of_vectors_is_what_was_asked_for_and_leading_directions_keep_the_neighbours(kernel):
+    whole = SimilarityLearner(kernel).fit(X, Y)
+    width = whole.transform(X).shape[1]
+    recalls = []
+    for n_components in (2, width - 1, width + 3):
+        model = SimilarityLearner(kernel, n_components=n_components, settings=whole.setting_).fit(X, Y)
+        Z = model.transform(X)
+        assert Z.shape == (len(X), n_components)
+        np.testing.assert_allclose(np.linalg.norm(Z, axis=1), 1, rtol=1e-6)
+        assert model.identity != whole.identity
+        recalls.append(model.recall_)
+    np.testing.assert_allclose(Z @ Z.T, whole.transform(X) @ whole.transform(X).T, atol=1e-6)
+    assert recalls[0] < recalls[1] <= recalls[2]
+    assert recalls[2] > 0.999
+
+
+def test_the_width_stays_where_a_gallery_has_new_classes_and_in_onnx():
+    import onnxruntime
+
+    known = Y < 4
+    gallery = np.vstack([X + 1e-3, X - 1e-3])
+    model = SimilarityLearner(n_components=7).fit(X[known], Y[known]).for_gallery(gallery, 0.3)
+    assert model.taught_share is not None
+    assert model.transform(X).shape == model.closed.transform(X).shape == (len(X), 7)
+    graph = onnxruntime.InferenceSession(model.to_onnx(), providers=["CPUExecutionProvider"])
+    (Z,) = graph.run(["query"], {graph.get_inputs()[0].name: X.astype(np.float32)})
+    np.testing.assert_allclose(Z, model.transform(X), atol=1e-4)

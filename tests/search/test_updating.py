@@ -99,6 +99,8 @@ def test_added_rows_take_their_ids_from_the_column_of_the_index(
     built = Index.build(fitted["anchored"], read_table(tmp_path / "old.parquet", id_column="sku"))
     built.save(tmp_path / "a.index")
     index = Index.load(tmp_path / "a.index")
+    assert index.metadata is None  # ids are stored once, and have the name of their column too
+    assert index.search(rows=[0], where='sku == "sku-3"').ids.tolist() == [["sku-3"]]
     assert index.plus(tmp_path / "new.parquet").ids[-1] == "sku-29"
     assert index.plus(G[20:21].astype(np.float32), {"sku": ["another"]}).ids[-1] == "another"
     for rows, items in ((tmp_path / "unnamed.parquet", None), (G[:1], None), (G[:1], {"id": ["other"]})):

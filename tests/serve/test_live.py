@@ -145,3 +145,23 @@ def test_another_index_in_the_place_of_the_folder_is_not_served_and_gets_no_labe
     assert another in client.get("/api/status").json()["problem"]
     assert (_items(client), _version(client)) == (N, version)
     assert not (index_folder / "marks.sqlite").exists()
+
+
+def test_a_server_of_several_processes_is_read_only_and_any_of_them_knows_a_session(index_folder: Path) -> None:
+    from likewise.serve import ServerSettings, create_app
+
+    settings = ServerSettings(token="a long enough secret", workers=2)
+    with (
+        talking(create_app(Index.load(index_folder), settings, index_folder)) as one,
+        talking(create_app(Index.load(index_folder), settings, index_folder)) as two,
+    ):
+        assert one.post("/login", data={"token": "a long enough secret"}, follow_redirects=False).status_code == 303
+        assert two.get("/api/status").status_code == 401
+        two.cookies.update(one.cookies)
+        assert two.get("/api/status").json()["uploads"] is False
+        assert two.post("/api/search", json=SEARCH).status_code == 200
+        for path, body in (("marks", {"query": [{"row": 1}], "items": [2], "right": True}), ("vectors", {})):
+            refused = two.post(f"/api/{path}", json=body)
+            assert (refused.status_code, refused.json()["detail"]) == (
+                403, "this server has several workers and is read-only",
+            )  # fmt: skip

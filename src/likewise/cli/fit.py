@@ -71,6 +71,10 @@ def fit(
         int | None,
         _anchored(help="Landmarks of the kernel, for faster queries. [dim]Default: as many as memory holds.[/]"),
     ] = None,
+    components: Annotated[
+        int | None,
+        _anchored(help="Width of the vectors, which are rotated and cut. [dim]Default: by classes and columns.[/]"),
+    ] = None,
     scaling: Annotated[str | None, _anchored(help="auto, unit, roots (of the columns) or standard (columns).")] = None,
     posterior: Annotated[bool, _anchored("--posterior", help="Compare probabilities of the known classes.")] = False,
     rank: Annotated[int | None, _slr(help="Rank of the similarity. [dim]Default: 100.[/]")] = None,
@@ -117,8 +121,8 @@ def fit(
     settings = {"temperature": "auto"} if posterior else None
     options: dict[str, Any] = {
         "rank": rank, "max_iter": max_iter, "alpha": alpha, "compress": compress, "compress_size": compress_size,
-        "tol": tol, "random_state": seed, "kernel": kernel, "n_landmarks": n_landmarks, "scaling": scaling,
-        "settings": settings, "side": side,
+        "tol": tol, "random_state": seed, "kernel": kernel, "n_landmarks": n_landmarks, "n_components": components,
+        "scaling": scaling, "settings": settings, "side": side,
     }  # fmt: skip
     parameters = {name: value for name, value in options.items() if value is not None}
     _check_method(method, relevance, gallery, half_life)
@@ -187,7 +191,7 @@ def methods(with_rivals: bool = True) -> dict[str, tuple[type, dict[str, Any]]]:
     return classes
 
 
-_OPTIONS = {"random_state": "seed", "settings": "posterior"}
+_OPTIONS = {"random_state": "seed", "settings": "posterior", "n_components": "components"}
 
 
 def _model(method: str, parameters: dict[str, Any], whole: bool) -> Any:
@@ -334,8 +338,9 @@ def _summary(
         "iterations": getattr(model, "n_iter_", None),
         "loss": history[-1]["loss"] if history else None,
         "seconds": round(seconds, 3),
-        "held_out": getattr(model, "held_out_", None),
+        "held_out": model.held_out_,
         "learned": getattr(model, "learned_", None),
+        "recall@10": getattr(model, "recall_", None),
         "mAP": metrics.get("mAP"),
     }
 
@@ -357,6 +362,8 @@ def _show(summary: dict[str, Any], worth: str | None) -> None:
     say(", ".join([*parts, f"{summary['seconds']:.2f} s"]))
     if worth or summary["held_out"]:
         say(worth or held_out_line(summary["held_out"]))
+    if summary["recall@10"] is not None:
+        say(f"recall@10 against whole vectors {summary['recall@10']:.4f}, of rows of this fit")
     if summary["mAP"] is not None:
         say(f"test mAP {summary['mAP']:.4f}")
     say(f"saved {summary['model']}")

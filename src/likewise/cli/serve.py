@@ -49,6 +49,7 @@ def serve(
         Option(metavar="ADDRESS", help="Proxy in front of this server, whose X-Forwarded-For and -Proto are trusted."),
     ] = None,
     trust: Trust = False,
+    workers: Annotated[int, Option(help="Processes that answer; from 2 on the server is read-only.", min=1)] = 1,
     no_browser: Annotated[bool, Option("--no-browser", help="Do not open a browser.")] = False,
     log_level: Annotated[
         Literal["debug", "info", "warning"],
@@ -69,6 +70,8 @@ def serve(
     needs a token: a random one is part of the address that is printed and opened, --token chooses another, --no-token
     does without. Marks made on the page are saved at once, in the index folder.
 
+    --workers N serves an index with N processes, for searches alone: marks, uploads and downloads are refused.
+
     [bold]Examples[/bold]
 
     \b
@@ -77,6 +80,7 @@ def serve(
       likewise serve photos.index --port 8080 --no-browser
       likewise serve photos.index --root /media/disk/photos
       likewise serve docs.index --show title,text,price
+      likewise serve docs.index --no-browser --workers 4
       likewise serve photos.index --host 0.0.0.0 --token "$(cat token.txt)"
     """
     from likewise.serve import ServerSettings
@@ -84,6 +88,8 @@ def serve(
     from likewise.serve.server import serve as run
     from likewise.words.search import text_side
 
+    if workers > 1 and (text is not None or tokenizer is not None):
+        raise LikewiseError("--text and --tokenizer are for one process: leave out --workers")
     if no_token and token is not None:
         raise LikewiseError("--no-token and a token (--token, or LIKEWISE_TOKEN) exclude each other")
     token = None if no_token else secrets.token_urlsafe(18) if token is None else token.strip()
@@ -91,7 +97,7 @@ def serve(
         raise LikewiseError(f"--token has {len(token)} characters; expected 12 to 128")
     hosts, proxies = tuple(allow_host or ()), tuple(proxy or ())
     shown = tuple(name.strip() for name in (show or "").split(",") if name.strip())
-    settings = ServerSettings(host, port, token, hosts, proxies=proxies, show=shown, trust=trust)
+    settings = ServerSettings(host, port, token, hosts, proxies=proxies, show=shown, trust=trust, workers=workers)
     listening(host, port).close()  # a port in use is reported before minutes of work
     index = _index_of(path, output, labels, extractor, refit)
     with working(f"reading {index}"):

@@ -1,4 +1,4 @@
-"""`likewise show`: what a model, an index, features or a table of a vector database is, and where it came from."""
+"""`likewise show`: what a model, an index, features or exported vectors are, and where they came from."""
 
 import json
 from pathlib import Path
@@ -13,11 +13,11 @@ from likewise.errors import LikewiseError
 
 
 def show(
-    path: Annotated[str, Argument(metavar="PATH", help="A model, an index, features, or the address of a database.")],
+    path: Annotated[str, Argument(metavar="PATH", help="A model, index, features, export, or address of a database.")],
     table: Table = "likewise",
     as_json: AsJson = False,
 ) -> None:
-    """Print what a model, an index, features or a table of a vector database is, and where it came from.
+    """Print what a model, an index, features, an exported file or a table of a vector database is, and its origin.
 
     Models that rank equally have the same id, whenever they were fitted. Vectors of two models with different ids
     cannot be compared: what was exported has the id of its model with it.
@@ -50,11 +50,11 @@ def card_of(path: str, table: str) -> dict[str, Any]:
         return {"kind": "model", "path": path, **load_model(Path(path)).card()}
     if kind == "index":
         return {"kind": "index", "path": path, **_facts_of_index(path)}
-    if kind == "features":
-        return {"kind": "features", "path": path, **_facts_of_features(path)}
+    if kind in ("features", "table") or Path(path).suffix in (".arrow", ".feather"):
+        return {"kind": "features", "path": path, **_facts_of_features(Path(path))}
     if not Path(path).exists():
         raise LikewiseError(f"{path} does not exist")
-    raise LikewiseError(f"{path}: expected a model, an index, features, or the address of a database")
+    raise LikewiseError(f"{path}: expected a model, an index, features or a table, or the address of a database")
 
 
 def _facts_of_index(folder: str) -> dict[str, Any]:
@@ -72,14 +72,17 @@ def _facts_of_index(folder: str) -> dict[str, Any]:
     }
 
 
-def _facts_of_features(folder: str) -> dict[str, Any]:
+def _facts_of_features(path: Path) -> dict[str, Any]:
     from likewise.rows import read_table
     from likewise.rows.store import FeatureStore, is_store
+    from likewise.search.exports import exported_card
 
-    if is_store(Path(folder)):
-        meta = FeatureStore.open(folder).meta
+    if is_store(path):
+        meta = FeatureStore.open(path).meta
         return {name: meta[name] for name in sorted(meta)}
-    X = read_table(folder, names=False).X
+    if (card := exported_card(path)) is not None:
+        return {"kind": "vectors", "model": card}
+    X = read_table(path, names=False).X
     return {"n_items": X.shape[0], "n_features": X.shape[1]}
 
 

@@ -73,6 +73,7 @@ class SimilarityModel(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEst
 
     # -- what a score means -------------------------------------------------------------------------------------------
 
+    held_out_: Any = None  # a dictionary, where `fit` holds rows out
     calibration_: dict[str, Any] | None = None
     novelty_map_: Array = None
     novelty_means_: Array = None
@@ -148,7 +149,7 @@ class SimilarityModel(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEst
         "held_out" is the mAP of rows that were held out inside `fit` and that of the raw cosine, with intervals.
         """
         check_is_fitted(self)
-        return {**about(self), "held_out": getattr(self, "held_out_", None)}
+        return {**about(self), "held_out": self.held_out_}
 
     @classmethod
     def load(cls, path: str | os.PathLike[str]) -> Self:

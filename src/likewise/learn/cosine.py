@@ -58,6 +58,13 @@ class Cosine(Unlearned):
     def __init__(self, centre: bool = False) -> None:
         self.centre = centre
 
+    def fit(self, X: Array, y: ArrayLike | None = None) -> Self:
+        """Remember the width of X, and the mean if `centre` needs it."""
+        super().fit(X)
+        if not self.centre:
+            self.mean_ = np.zeros(len(self.mean_))  # models that rank equally have one identity
+        return self
+
     def _gallery_side(self, X: Array) -> np.ndarray:
         return np.asarray(dense(unit_rows(self._centred(X) if self.centre else X)))
 

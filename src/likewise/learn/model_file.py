@@ -35,7 +35,7 @@ _MOST_BYTES = 1 << 28  # of an array in a card
 _TIMES = frozenset({"seconds", "mean_fit_time"})  # of fits, which are not written
 # Attributes that describe a fit, or how good it is, without changing a ranking.
 _EVIDENCE = re.compile(
-    r"(provenance|held_out|cv_results|history|calibration|training_rows|gate_rows|novelty_\w+|n_samples)_"
+    r"(provenance|held_out|cv_results|history|calibration|training_rows|gate_rows|recall|novelty_\w+|n_samples)_"
 )
 _ASIDE = ("verbose", "random_state", "cv")  # parameters that matter during a fit only
 _DTYPE = re.compile(r"[<>|=]?([?biufOS]|[biuf]\d{1,2}|[US]\d{1,9}|[mM]8(\[\w{1,4}\])?)")

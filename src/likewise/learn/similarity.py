@@ -19,13 +19,13 @@ from likewise.learn.choose.unseen import BaseRows, choose_shrinkage_map, chosen_
 from likewise.learn.engines.opening import Rows
 from likewise.learn.maths.engine import MemoryEngine
 from likewise.learn.maths.gate import MOST_ROWS, Gate, learn_gate
-from likewise.learn.maths.kernels import BaseMap, Features, Scaling, UnitRows, sample, scaled, scaling_of
+from likewise.learn.maths.kernels import BaseMap, Features, Scaling, UnitRows, padded, sample, scaled, scaling_of
 from likewise.learn.maths.labels import Seed, generator
 from likewise.learn.maths.regressions import RegressionFactory
-from likewise.learn.maths.scatter import NOVELTY_ROWS, NoveltyModel
+from likewise.learn.maths.scatter import NOVELTY_ROWS, NoveltyModel, leading_directions
 from likewise.learn.maths.setting import SCALINGS, SIZES, Embedding, OutputHead, Setting, checked_settings
 from likewise.learn.maths.unseen import ShrinkageMap
-from likewise.utils.arrays import Array, dense, evenly_spaced, is_foreign, to_host
+from likewise.utils.arrays import Array, dense, evenly_spaced, is_foreign, to_host, unit_rows
 from likewise.utils.onnx_graph import Graph
 from likewise.utils.progress import progress_bar
 from likewise.utils.validation import COUNT, StrOptions
@@ -37,7 +37,10 @@ FAMILY = ("shrink", "spread", "power")  # settings of the base part
 NUMBERS = ("centre", "scale", "limit", "coef", "intercept", "share", "power", "ceiling")
 GATE = (
     "gate_",
-    *(f"gate_{name}_" for name in ("rows", "landmarks", "density", "classes", "directions", "centre", "base")),
+    *(
+        f"gate_{name}_"
+        for name in ("rows", "landmarks", "density", "classes", "directions", "centre", "base", "rotation")
+    ),
 )
 FEWEST_ROWS = 50  # of a gallery, for a gate
 
@@ -65,6 +68,9 @@ class SimilarityLearner(SimilarityModel):
     n_landmarks : int or None, default=None
         Landmarks of the kernel. None is all rows if their n x n kernel fits into the memory limit (15,800 in 1 GB),
         else as many as do (5,000). A number thins them for faster queries; such a map is anchored like a linear one.
+    n_components : int or None, default=None
+        Width of the vectors, whatever is learned: their leading directions, of length one again, and zeros beyond.
+        None is the sum of the learned part, which the classes decide, and the base part; `recall_` says what is lost.
     settings : dict or None, default=None
         Settings to use instead of choosing them, under the names of `setting_`: `settings=model.setting_` learns the
         same map without a search. "gamma" γ of the kernel in units of 1 / mean squared distance (0 is linear), "ridge"
@@ -92,6 +98,8 @@ class SimilarityLearner(SimilarityModel):
         Held-out performance: "mAP", number of held-out "rows", number of "splits", training rows per split
         ("learned_from", 3,000 at most); "raw" is the mAP of the plain cosine; "mAP_interval" and "raw_interval" are
         95 % intervals over rows. None if nothing could be held out.
+    recall_ : float or None
+        Recall@10 of vectors of `n_components` columns against whole ones, on rows of `fit`, 2,000 at most.
     projection_, offset_, landmarks_, gamma_, shift_, factor_, … : fitted projection, kernel and scaling.
     classes_, n_samples_, n_features_in_
 
@@ -106,11 +114,14 @@ class SimilarityLearner(SimilarityModel):
     """
 
     gate_: dict[str, Any] | None = None
+    rotation_: Array = None
+    recall_: float | None = None
 
     _parameter_constraints: ClassVar[dict[str, Any]] = {
         "kernel": [StrOptions(set(GAMMAS))],
         "scaling": [StrOptions({"auto", *SCALINGS})],
         "n_landmarks": [COUNT, None],
+        "n_components": [COUNT, None],
         "settings": [dict, None],
         "cv": ["cv_object"],
         "random_state": ["random_state"],
@@ -123,6 +134,7 @@ class SimilarityLearner(SimilarityModel):
         *,
         scaling: str = "auto",
         n_landmarks: int | None = None,
+        n_components: int | None = None,
         settings: dict[str, Any] | None = None,
         cv: CV = None,
         random_state: Seed = None,
@@ -131,6 +143,7 @@ class SimilarityLearner(SimilarityModel):
         self.kernel = kernel
         self.scaling = scaling
         self.n_landmarks = n_landmarks
+        self.n_components = n_components
         self.settings = settings
         self.cv = cv
         self.random_state = random_state
@@ -174,6 +187,9 @@ class SimilarityLearner(SimilarityModel):
         self.calibration_ = choice.calibration
         self._keep_novelty(rows)
         self.n_samples_ = rows.n_rows
+        self.rotation_ = self.recall_ = None
+        self._embedding = self._built_embedding()
+        self.rotation_, self.recall_ = self._rotated(self._known_unit_rows())
         self._embedding = self._built_embedding()
         if rows.unlabelled is not None:
             self._learn_gate(rows.unlabelled)
@@ -256,15 +272,15 @@ class SimilarityLearner(SimilarityModel):
 
     def _built_embedding(self) -> Embedding:
         head, gate = OutputHead(**self.head_, means=self.class_means_), None
-        base = BaseMap(self.base_centre_, self.base_)
+        base, rotation = BaseMap(self.base_centre_, self.base_), self.rotation_
         if self.gate_ is not None:
             kernel = Features(self.gate_landmarks_, self.gate_["gamma"])
             numbers = {name: self.gate_[name] for name in NUMBERS}
             gate = Gate(kernel, self.gate_density_, self.gate_classes_, self.gate_directions_, **numbers)
-            base = BaseMap(self.gate_centre_, self.gate_base_)
+            base, rotation = BaseMap(self.gate_centre_, self.gate_base_), self.gate_rotation_
         return Embedding(
             Scaling(self.shift_, self.factor_, self.roots_), self.reduction_, Features(self.landmarks_, self.gamma_),
-            self.projection_, self.offset_, head, base, self.setting_["share"], gate,
+            self.projection_, self.offset_, head, base, self.setting_["share"], gate, rotation,
         )  # fmt: skip
 
     def _gallery_side(self, X: Array) -> np.ndarray:
@@ -314,8 +330,7 @@ class SimilarityLearner(SimilarityModel):
         rows = self._unknown_rows(gallery)
         if len(rows) < FEWEST_ROWS or self.setting_["share"] == 0:
             return
-        known = self.known_rows_
-        known = np.asarray(self.landmarks_[known] if known.dtype.kind == "i" else known, rows.dtype)
+        known = self._known_unit_rows().astype(rows.dtype, copy=False)
         gate = learn_gate(known, self.known_codes_, rows, share)
         if gate.is_elsewhere and share is None:
             warnings.warn(
@@ -327,6 +342,24 @@ class SimilarityLearner(SimilarityModel):
         base_rows = BaseRows(known, self.known_codes_, np.concatenate([known, rows]), self.base_.shape[1])
         self._keep_gate(gate, base_rows.map(chosen_map(base_rows.unit, np.random.default_rng(0))))
         self._embedding = self._built_embedding()
+        self.gate_rotation_, _ = self._rotated(np.concatenate([known, rows]))
+        self._embedding = self._built_embedding()
+
+    def _known_unit_rows(self) -> np.ndarray:
+        """Unit rows of `fit`, 2,000 at most."""
+        rows = self.known_rows_
+        return np.asarray(self.landmarks_[rows] if rows.dtype.kind == "i" else rows.astype(np.float32))
+
+    def _rotated(self, rows: np.ndarray) -> tuple[np.ndarray | None, float | None]:
+        """The leading directions of vectors of unit rows, if there is a number of them, and the recall@10 in them."""
+        if self.n_components is None:
+            return None, None
+        V = self._embedding.of_unit(rows)
+        directions = leading_directions(V, None, min(self.n_components, *V.shape))[1]
+        rotation = padded(directions, self.n_components)
+        nearest = (_nearest(Z, 10) for Z in (V, unit_rows(V @ rotation)))
+        hits = [len(np.intersect1d(*pair)) for pair in zip(*nearest, strict=True)]
+        return rotation, float(np.mean(hits) / min(10, len(V) - 1))
 
     def _unknown_rows(self, gallery: np.ndarray) -> np.ndarray:
         """Unit rows of a gallery that `fit` did not learn from, 2,000 at most."""
@@ -339,7 +372,7 @@ class SimilarityLearner(SimilarityModel):
     def _keep_gate(self, gate: Gate, base: BaseMap) -> None:
         self.gate_landmarks_, self.gate_density_ = gate.features.landmarks, gate.density
         self.gate_classes_, self.gate_directions_ = gate.classes, gate.directions
-        self.gate_centre_, self.gate_base_ = base.centre, base.B
+        self.gate_centre_, self.gate_base_, self.gate_rotation_ = base.centre, base.B, None
         self.gate_ = {"gamma": gate.features.gamma, **{name: getattr(gate, name) for name in NUMBERS}}
 
     def _write_onnx(self, graph: Graph, rows: str) -> tuple[str, str]:
@@ -349,6 +382,13 @@ class SimilarityLearner(SimilarityModel):
 def _learned(settings: dict[str, Any]) -> dict[str, Any]:
     """The settings without those of the family of base parts."""
     return {name: value for name, value in settings.items() if name not in FAMILY}
+
+
+def _nearest(V: np.ndarray, k: int) -> np.ndarray:
+    """The k nearest other rows of each row."""
+    S = V @ V.T
+    np.fill_diagonal(S, -np.inf)
+    return np.argsort(-S, axis=1, kind="stable")[:, : min(k, len(V) - 1)]
 
 
 def _known_rows(unit: UnitRows) -> tuple[np.ndarray, np.ndarray, np.ndarray]:

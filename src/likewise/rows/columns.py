@@ -110,6 +110,11 @@ class Columns:
         """What each column holds."""
         return {field.name: kind_of(field.type) for field in self.table.schema}
 
+    def without(self, name: str | None) -> Self | None:
+        """All columns but one, if there are any."""
+        rest = [column for column in self.names if column != name]
+        return type(self)(self.table.select(rest), self._n) if rest else None
+
     def column(self, name: str) -> Any:
         """The values of a column, as an Arrow array."""
         return self.table.column(name)

@@ -1,5 +1,6 @@
 """Exports for other engines: Parquet, Arrow, faiss and NumPy files, an ONNX graph of the model, a map for raw rows."""
 
+import json
 import os
 from collections.abc import Callable
 from pathlib import Path
@@ -11,29 +12,17 @@ from likewise.errors import LikewiseError, optional
 from likewise.learn.base import SimilarityModel
 from likewise.search.approximate import serialized
 from likewise.search.index import BaseIndex
-from likewise.search.stores.base import record_batch, schema
+from likewise.search.stores.base import card_of_text, record_batch, schema
 from likewise.search.stores.exporting import batches, layout_of, own_columns
 from likewise.utils.files import atomic_write
 
-_OF_SUFFIX = {".feather": "arrow", ".npz": "numpy", ".npy": "numpy"}  # any other suffix is the kind itself
 _BATCH = 10_000  # rows of a row group of Parquet, or of a record batch
 
 
-def export(index: BaseIndex, path: str | os.PathLike[str], kind: str | None = None) -> Path:
-    """Write an index or its model to `path`; the kind follows from the suffix if not given.
-
-    Suffixes are .parquet, .arrow, .faiss and .npz for the vectors, and .onnx for the model.
-    """
+def export(index: BaseIndex, path: str | os.PathLike[str]) -> Path:
+    """Write an index to a .parquet, .arrow, .faiss or .npz file, or its model to an .onnx file."""
     path = Path(path)
-    suffix = path.suffix.lower()
-    writers: dict[str, Callable[[BaseIndex, Path], Path]] = {
-        "parquet": to_parquet,
-        "arrow": to_arrow,
-        "faiss": to_faiss,
-        "numpy": to_numpy,
-        "onnx": lambda index, path: atomic_write(path, index.model.to_onnx()),
-    }
-    write = writers.get(kind or _OF_SUFFIX.get(suffix, suffix[1:]))
+    write = _WRITERS.get(path.suffix.lower())
     if write is None:
         known = ".parquet, .arrow, .faiss, .npz or .onnx"
         raise LikewiseError(f"{path} ends with {path.suffix or 'nothing'}; expected {known}")
@@ -87,9 +76,40 @@ def to_faiss(index: BaseIndex, path: str | os.PathLike[str]) -> Path:
 
 
 def to_numpy(index: BaseIndex, path: str | os.PathLike[str]) -> Path:
-    """An .npz file with `vectors` (n, r), as the index searches them, and `ids` (n,), as text unless integers."""
+    """An .npz file with `vectors` (n, r), as the index searches them, `ids` (n,), as text unless integers, and `model`.
+
+    That is the card of the model, as JSON.
+    """
     ids = index.ids if index.ids.dtype.kind == "i" else np.array([str(value) for value in index.ids])
-    return atomic_write(path, lambda file: np.savez(file, vectors=index.vectors, ids=ids))
+    card = np.array(json.dumps(index.model.card()))
+    return atomic_write(path, lambda file: np.savez(file, vectors=index.vectors, ids=ids, model=card))
+
+
+def to_onnx(index: BaseIndex, path: str | os.PathLike[str]) -> Path:
+    """The model of an index as an ONNX graph."""
+    return atomic_write(path, index.model.to_onnx())
+
+
+_WRITERS: dict[str, Callable[[BaseIndex, Path], Path]] = {
+    ".parquet": to_parquet, ".arrow": to_arrow, ".feather": to_arrow, ".faiss": to_faiss, ".npz": to_numpy,
+    ".npy": to_numpy, ".onnx": to_onnx,
+}  # fmt: skip
+
+
+def exported_card(path: Path) -> dict[str, Any] | None:
+    """The card of the model whose vectors an export wrote to a Parquet, Arrow or NumPy file; None of any other."""
+    suffix, text = path.suffix.lower(), b""
+    if suffix == ".parquet":
+        text = (optional("pyarrow.parquet", "Parquet", "parquet").read_schema(path).metadata or {}).get(
+            b"likewise", b""
+        )
+    elif suffix in (".arrow", ".feather"):
+        with optional("pyarrow", "Arrow", "parquet").ipc.open_file(path) as file:
+            text = (file.schema.metadata or {}).get(b"likewise", b"")
+    elif suffix == ".npz":
+        with np.load(path) as arrays:
+            text = str(arrays["model"]).encode() if "model" in arrays else b""
+    return card_of_text(text.decode())
 
 
 def query_map(model: SimilarityModel) -> np.ndarray:

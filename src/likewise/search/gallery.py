@@ -174,7 +174,6 @@ def _blocks(raw: np.ndarray) -> Iterator[tuple[slice, np.ndarray]]:
 
 _PART = 10 * BLOCK  # vectors of a part of the lists
 _STATE, _VECTORS, _TRAINED = "state.json", "vectors.npy", "trained.faiss"
-_SAMPLE = 64  # rows that tell models apart
 _OURS = re.compile(r"state\.json|vectors\.npy|trained\.faiss|part-\d{5}\.faiss|\..+\.tmp")
 
 
@@ -187,7 +186,7 @@ class ResumableBuild:
     @classmethod
     def of(cls, folder: Path, model: SimilarityModel, raw: np.ndarray, kind: str | bool) -> Self:
         """Resume from a folder, or start again if it is of another gallery, model or kind."""
-        workspace = cls(folder, {"rows": len(raw), "kind": kind, "of": _digest(model, raw)})
+        workspace = cls(folder, {"rows": len(raw), "kind": kind, "model": model.identity, "of": _digest(raw)})
         if folder.exists() and not workspace._is_ours():
             raise LikewiseError(f"{folder} is there and was not made by likewise index; move it away")
         known: dict[str, Any] = {}
@@ -265,11 +264,9 @@ class ResumableBuild:
         return faiss.read_index(os.fspath(path))
 
 
-def _digest(model: SimilarityModel, raw: np.ndarray) -> str:
-    """What names a gallery, by all of its rows, and a model, by what it makes of some."""
+def _digest(raw: np.ndarray) -> str:
+    """What names a gallery, by all of its rows."""
     digest = hashlib.sha256()
     for start in range(0, len(raw), BLOCK):
         digest.update(np.ascontiguousarray(raw[start : start + BLOCK]).data)
-    rows = np.asarray(raw[np.unique(np.linspace(0, len(raw) - 1, _SAMPLE).astype(int))])
-    digest.update(np.ascontiguousarray(model.transform(in_float(rows))).data)
     return digest.hexdigest()

@@ -175,6 +175,8 @@ class ItemColumns(Mapping[str, Any]):
         metadata = [] if items.metadata is None else items.metadata.names
         if "date" in metadata:
             del built_in["date"]
+        if items.id_column is not None:
+            built_in[items.id_column] = items.ids  # under the name that the table has for it, too
         self._built_in = {name: column for name, column in built_in.items() if column is not None}
         self.names = [*self._built_in, *(name for name in metadata if name not in self._built_in)]
         self._arrays: dict[str, Any] = {}
@@ -232,7 +234,7 @@ def as_items(items: object, n: int, id_column: str | None = None) -> Items:
 def _metadata(items: object, taken: dict[str, Any]) -> Columns | None:
     """The columns that are no id, label or path under that very name."""
     if isinstance(items, Table):
-        return None if items.metadata is None else items.metadata()
+        return None if items.metadata is None else items.metadata().without(items.known.get("id"))
     rest = {name: values for name, values in taken.get("rest", {}).items() if not isinstance(values, str)}
     if not rest:
         return None

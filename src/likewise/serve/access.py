@@ -30,11 +30,12 @@ _MOST_CLIENTS = 4096
 class AccessToken:
     """The token of a server, in the Authorization header or exchanged for a session; without one, all are authorised.
 
-    A session is a name in Starlette's signed cookie. It ends at logout, after a week, and with this process.
+    A session is a name in Starlette's signed cookie. It ends at logout, after a week, and with this process. Where
+    several processes answer, the cookie is all they share, and logout deletes it.
     """
 
-    def __init__(self, token: str | None, clock: Callable[[], float] = time.time) -> None:
-        self._token, self._clock = token, clock
+    def __init__(self, token: str | None, clock: Callable[[], float] = time.time, is_shared: bool = False) -> None:
+        self._token, self._clock, self._is_shared = token, clock, is_shared
         self._sessions: TTLCache[str, bool] = TTLCache(_MOST_CLIENTS, SESSION_SECONDS, clock)
 
     @property
@@ -49,11 +50,12 @@ class AccessToken:
         """Log in: put the name of a new session into the cookie."""
         name = secrets.token_urlsafe(16)
         self._sessions[name] = True
-        session.update({"name": name, "renewed": int(self._clock())})
+        session.update({"name": name, "began": int(self._clock()), "renewed": int(self._clock())})
 
     def admits(self, session: MutableMapping[str, Any]) -> bool:
         """Whether a session is valid; one in use is extended."""
-        if session.get("name") not in self._sessions:
+        is_known = "name" in session if self._is_shared else session.get("name") in self._sessions
+        if not is_known or self._clock() - session["began"] >= SESSION_SECONDS:
             return False
         if self._clock() - session["renewed"] >= _RENEW_SECONDS:
             session["renewed"] = int(self._clock())
@@ -142,11 +144,10 @@ class GateMiddleware:
 class SessionCookieMiddleware:
     """Starlette's sessions; under TLS the name of the cookie binds it to this very host, and it is `Secure`."""
 
-    def __init__(self, app: ASGIApp) -> None:
+    def __init__(self, app: ASGIApp, secret: str) -> None:
         plain, host = "likewise", "__Host-likewise"
-        keys = (secrets.token_hex(32) for _ in range(2))
-        self.plain = SessionMiddleware(app, next(keys), plain, IDLE_SECONDS, same_site="strict")
-        self.secure = SessionMiddleware(app, next(keys), host, IDLE_SECONDS, same_site="strict", https_only=True)
+        self.plain = SessionMiddleware(app, secret + plain, plain, IDLE_SECONDS, same_site="strict")
+        self.secure = SessionMiddleware(app, secret + host, host, IDLE_SECONDS, same_site="strict", https_only=True)
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         await (self.secure if is_secure(scope) else self.plain)(scope, receive, send)
@@ -196,6 +197,17 @@ class CrossOriginProtectionMiddleware(GateMiddleware):
         if origin is not None and origin.partition("://")[2].lower() != headers.get("host", "").lower():
             return False
         return headers.get("sec-fetch-site", "none") in ("same-origin", "none")  # set by the browser
+
+
+class ReadOnlyMiddleware(GateMiddleware):
+    """Refuses what one of several processes would keep to itself, such as marks and uploads."""
+
+    POSTS = frozenset({"/login", "/logout", "/api/search", "/api/lasso", "/api/reload"})
+
+    def refusal(self, scope: Scope, headers: Headers) -> Response | None:
+        if scope["method"] in CrossOriginProtectionMiddleware.SAFE or scope["path"] in self.POSTS:
+            return None
+        return refusal(403, "this server has several workers and is read-only")
 
 
 class AllowedHostMiddleware(TrustedHostMiddleware):

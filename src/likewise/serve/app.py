@@ -67,7 +67,8 @@ def create_app(
     `side` is the text side of its words; None is the one that fits its features, if it is installed.
     """
     settings = settings or ServerSettings()
-    token, throttle, metrics = AccessToken(settings.token), LoginThrottle(), Metrics()
+    token = AccessToken(settings.token, is_shared=settings.workers > 1)
+    throttle, metrics = LoginThrottle(), Metrics()
     app = FastAPI(
         title="likewise",
         description=_DESCRIPTION,
@@ -84,6 +85,7 @@ def create_app(
     shared |= {"stopping": lambda: False, "batcher": SearchBatcher(), "shown_root": None}
     if not settings.for_others and index.root is not None:  # only for the person at this machine
         shared["shown_root"] = str(index.root.resolve())
+    shared["read_only"] = settings.workers > 1
     shared["streams"] = Counter()  # open ones of each client
     shared["name"] = "index" if folder is None else folder.resolve().stem
 

@@ -23,6 +23,7 @@ from likewise.serve.access import (
     CrossOriginProtectionMiddleware,
     GateMiddleware,
     LoginThrottle,
+    ReadOnlyMiddleware,
     SessionCookieMiddleware,
     client_of,
     is_secure,
@@ -72,7 +73,8 @@ def middleware_for(
     # Only a named proxy is believed who its client is, and whether that client speaks TLS.
     proxies = [Middleware(ProxyHeadersMiddleware, trusted_hosts=list(settings.proxies))] if settings.proxies else []
     guard = Middleware(AccessTokenMiddleware, token=token, throttle=throttle)
-    access = [Middleware(SessionCookieMiddleware), guard] if token.required else []
+    access = [Middleware(SessionCookieMiddleware, secret=settings.secret), guard] if token.required else []
+    read_only = [Middleware(ReadOnlyMiddleware)] if settings.workers > 1 else []
     return [
         *proxies,
         Middleware(RequestMetricsMiddleware, metrics=metrics),
@@ -81,6 +83,7 @@ def middleware_for(
         Middleware(AllowedHostMiddleware, settings=settings),
         *access,
         Middleware(CrossOriginProtectionMiddleware),
+        *read_only,
         Middleware(BodyLimitMiddleware, limits=settings.limits),
         Middleware(TextGZipMiddleware, minimum_size=_GZIP_FROM, compresslevel=5),
     ]

@@ -5,6 +5,8 @@ import errno
 import gc
 import json
 import logging
+import multiprocessing
+import os
 import signal
 import socket
 import sys
@@ -14,6 +16,7 @@ from collections.abc import Callable
 from contextlib import suppress
 from datetime import UTC, datetime
 from functools import partial
+from multiprocessing.connection import wait
 from pathlib import Path
 from typing import Any
 from urllib.parse import quote
@@ -27,6 +30,7 @@ from likewise.search.index import BaseIndex
 from likewise.serve.access import client_key, refusal
 from likewise.serve.app import create_app
 from likewise.serve.settings import ServerSettings
+from likewise.teach import load_index
 from likewise.utils.threads import single_threaded_blas
 from likewise.words import TextSide
 
@@ -161,23 +165,108 @@ def serve(
     side: TextSide | None = None,
 ) -> None:
     """Serve until interrupted; `ready` is called with the address when the socket listens."""
+    with listening(settings.host, settings.port) as listener:
+
+        def announce() -> None:
+            port = listener.getsockname()[1]
+            ready(address(settings, port))
+            if browser:
+                opener = threading.Timer(0.5, webbrowser.open, [address(settings, port)])
+                opener.daemon = True
+                opener.start()
+            log.info("start", extra={"facts": {"host": settings.host, "port": port, "items": len(index)}})
+
+        if settings.workers > 1:
+            _supervise(listener, folder, settings, announce)
+        else:
+            if hasattr(signal, "SIGHUP") and threading.current_thread() is threading.main_thread():
+                signal.signal(signal.SIGHUP, signal.SIG_IGN)  # until the event loop takes it
+            _answer(listener, index, folder, settings, side, announce)
+        log.info("stop")
+
+
+def _answer(
+    listener: socket.socket,
+    index: BaseIndex,
+    folder: Path,
+    settings: ServerSettings,
+    side: TextSide | None = None,
+    announce: Callable[[], None] = lambda: None,
+) -> None:
+    """Answer requests in this process."""
     _give_back_memory()
     # One BLAS thread: the products of a search are small, and requests are answered in parallel.
-    with listening(settings.host, settings.port) as listener, single_threaded_blas():
-        port = listener.getsockname()[1]
+    with single_threaded_blas():
         app = create_app(index, settings, folder, side)
         if app.state.session.has_pictures:
             app.state.session.decoders.start()  # the first page asks for pictures
         server = server_for(app, settings)
         gc.collect()
         gc.freeze()  # the index lives as long as the server: no collection has to walk through it
-        if hasattr(signal, "SIGHUP") and threading.current_thread() is threading.main_thread():
-            signal.signal(signal.SIGHUP, signal.SIG_IGN)  # until the event loop takes it
-        ready(address(settings, port))
-        if browser:
-            opener = threading.Timer(0.5, webbrowser.open, [address(settings, port)])
-            opener.daemon = True
-            opener.start()
-        log.info("start", extra={"facts": {"host": settings.host, "port": port, "items": len(index)}})
+        announce()
         server.run(sockets=[listener])
-        log.info("stop")
+
+
+# ---------------------------------------------------------------------------------------------------------------------
+# Several processes that answer on one socket
+
+
+def _supervise(listener: socket.socket, folder: Path, settings: ServerSettings, announce: Callable[[], None]) -> None:
+    """Run the workers until SIGTERM or Ctrl-C; SIGHUP is passed on, and a worker that ends is replaced."""
+    # Not forked: a fork would inherit locks of the threads of BLAS and OpenMP.
+    context = multiprocessing.get_context("spawn")
+    is_ready = context.Event()
+    arguments = (listener, folder, settings, logging.getLogger("likewise").level, is_ready)
+    workers: list[Any] = []
+    received: list[int] = []
+
+    def start() -> None:
+        workers.append(context.Process(target=_work, args=arguments))
+        workers[-1].start()
+
+    def pass_on(number: int, frame: Any) -> None:
+        for worker in workers:
+            if worker.is_alive():
+                os.kill(worker.pid, signal.SIGHUP if number == signal.SIGHUP else signal.SIGTERM)
+        received.extend([number] if number != signal.SIGHUP else [])
+
+    for _ in range(settings.workers):
+        start()
+    numbers = (signal.SIGTERM, signal.SIGINT, signal.SIGHUP)
+    before = {number: signal.signal(number, pass_on) for number in numbers}
+    is_announced = False
+    while not received:
+        wait([worker.sentinel for worker in workers], None if is_announced else 0.1)
+        if is_ready.is_set() and not is_announced:
+            is_announced = True
+            announce()
+        for worker in [worker for worker in workers if not worker.is_alive()]:
+            if not is_announced and not received:
+                pass_on(signal.SIGTERM, None)
+                raise LikewiseError(f"a worker ended before it was ready, with code {worker.exitcode}")
+            if not received:
+                log.error("a worker ended", extra={"facts": {"code": worker.exitcode}})
+                workers.remove(worker)
+                start()
+    for worker in workers:
+        worker.terminate()
+        worker.join()
+    for number, handler in before.items():
+        signal.signal(number, handler)
+    signal.raise_signal(received[0])
+
+
+def _work(listener: socket.socket, folder: Path, settings: ServerSettings, level: int, is_ready: Any) -> None:
+    """One worker, which ends with its supervisor, however that ends."""
+    signal.signal(signal.SIGHUP, signal.SIG_IGN)
+    supervisor = multiprocessing.parent_process()
+    assert supervisor is not None
+
+    def follow() -> None:
+        supervisor.join()
+        os.kill(os.getpid(), signal.SIGTERM)
+
+    threading.Thread(target=follow, daemon=True).start()
+    start_logging(logging.getLevelName(level))
+    with suppress(KeyboardInterrupt):  # of the terminal, as the supervisor has it
+        _answer(listener, load_index(folder), folder, settings, announce=is_ready.set)

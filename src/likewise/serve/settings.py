@@ -1,6 +1,7 @@
 """Settings of a server."""
 
 import ipaddress
+import secrets
 from dataclasses import dataclass, field
 from functools import cached_property
 
@@ -42,6 +43,8 @@ class ServerSettings:
     proxies: tuple[str, ...] = ()
     show: tuple[str, ...] = ()  # columns of a card; without any they are chosen
     trust: bool = False  # run an extractor that was never used on this machine
+    workers: int = 1  # processes that answer; more than one are read-only
+    secret: str = field(default_factory=lambda: secrets.token_hex(32), repr=False)  # signs the cookies of all workers
 
     def __post_init__(self) -> None:
         self._networks  # noqa: B018  (raises)

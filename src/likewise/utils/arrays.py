@@ -131,8 +131,12 @@ def unit_rows(X: Any) -> Any:
     """
     if sp.issparse(X):
         return normalize(X)
+    if isinstance(X, np.ndarray):
+        norms = np.sqrt(np.einsum("ij,ij->i", X, X))
+        norms[norms < 10 * np.finfo(X.dtype).eps] = 1
+        return X / norms[:, None]
     xp = namespace(X)
-    norms = np.sqrt(np.einsum("ij,ij->i", X, X)) if xp is np else xp.linalg.vector_norm(X, axis=1)
+    norms = xp.linalg.vector_norm(X, axis=1)
     short = norms < 10 * float(xp.finfo(X.dtype).eps)
     return X / xp.where(short, xp.ones_like(norms), norms)[:, None]
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, replace
+from functools import cached_property
 from typing import Any, ClassVar, Protocol
 
 import numpy as np
@@ -176,7 +177,8 @@ def joined(g: float | np.ndarray, learned: np.ndarray, base: np.ndarray) -> np.n
 class Embedding:
     """Raw rows to what is searched: scaled, reduced, their features mapped and a head on top, next to the base part.
 
-    The `share` of the learned part is constant, or with a `gate` that times the probability of being taught.
+    The `share` of the learned part is constant, or with a `gate` that times the probability of being taught. A
+    `rotation` (r, n_components) takes all that to its leading directions, of length one again.
     """
 
     scaling: Scaling
@@ -188,18 +190,32 @@ class Embedding:
     base: BaseMap
     share: float
     gate: Gate | None = None
+    rotation: np.ndarray | None = None
 
     def __call__(self, X: Array) -> np.ndarray:
         """The rows of X, some at a time where each has a kernel with many landmarks."""
+        if X.dtype == np.float32 and self.projection.dtype != np.float32:
+            return self._single(X)
         if X.shape[0] <= MOST_AT_A_TIME or (self.features.is_linear and self.gate is None):
             return self._vectors(X)
         return np.vstack([self._vectors(X[part]) for part in gen_batches(X.shape[0], MOST_AT_A_TIME)])
 
+    @cached_property
+    def _single(self) -> Embedding:
+        """The same with matrices in single precision: to convert them takes longer than a query."""
+        base = BaseMap(self.base.centre.astype(np.float32), self.base.B.astype(np.float32))
+        rotation = None if self.rotation is None else self.rotation.astype(np.float32)
+        projection, offset = self.projection.astype(np.float32), self.offset.astype(np.float32)
+        return replace(self, projection=projection, offset=offset, base=base, rotation=rotation)
+
     def _vectors(self, X: Array) -> np.ndarray:
-        x = self.unit(X)
-        Z = self.images(x)
+        return self.of_unit(self.unit(X))
+
+    def of_unit(self, x: Array) -> np.ndarray:
+        """Vectors of unit rows."""
         g = self.share if self.gate is None else self.share * self.gate(x)
-        return joined(g, self.head(Z), self.base(x))
+        V = joined(g, self.head(self.images(x)), self.base(x))
+        return V if self.rotation is None else np.asarray(unit_rows(V @ self.rotation.astype(V.dtype, copy=False)))
 
     def unit(self, X: Array) -> Array:
         """Rows of length one, reduced."""
@@ -210,7 +226,7 @@ class Embedding:
 
     def images(self, x: Array) -> np.ndarray:
         """Images of unit rows."""
-        return np.asarray(self.features(x) @ self.projection.astype(x.dtype)) - self.offset.astype(x.dtype)
+        return np.asarray(self.features(x) @ self.projection.astype(x.dtype, copy=False)) - self.offset.astype(x.dtype)
 
     def write_onnx(self, graph: Graph, rows: str) -> str:
         """The same in an ONNX graph."""
@@ -220,8 +236,9 @@ class Embedding:
         learned, base = self.head.write_onnx(graph, z), self.base.write_onnx(graph, x)
         if self.gate is None:
             parts = [graph.times(learned, self.share**0.5), graph.times(base, (1 - self.share) ** 0.5)]
-            return graph.concatenated(parts)
-        g = graph.times(self.gate.write_onnx(graph, x), self.share)
-        rest = graph.plus(graph.times(g, -1.0), 1.0)
-        pairs = [(learned, g), (base, rest)]
-        return graph.concatenated([graph.node("Mul", [part, graph.node("Sqrt", [w])]) for part, w in pairs])
+        else:
+            g = graph.times(self.gate.write_onnx(graph, x), self.share)
+            pairs = [(learned, g), (base, graph.plus(graph.times(g, -1.0), 1.0))]
+            parts = [graph.node("Mul", [part, graph.node("Sqrt", [w])]) for part, w in pairs]
+        whole = graph.concatenated(parts)
+        return whole if self.rotation is None else graph.unit(graph.mapped(whole, self.rotation))

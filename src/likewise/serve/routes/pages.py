@@ -128,7 +128,7 @@ def status(request: Request, who: Who) -> dict[str, Any]:
         "width": int(session.learned.G.shape[1]),
         "labels": len(session.label_facet.names),
         "pictures": session.has_pictures,
-        "uploads": index.extractor is not None,
+        "uploads": index.extractor is not None and not state.read_only,
         "words": session.has_words,
         "columns": session.catalogue.columns.names,
         "texts": session.catalogue.layout.text is not None,
