@@ -13,6 +13,7 @@ from PIL import Image
 
 from likewise.rows import FeatureStore
 from likewise.rows.store import FEATURES, ITEMS
+from likewise.serve import update_library
 from likewise.teach import Feedback, Teacher, load_index
 
 
@@ -83,6 +84,23 @@ def test_where_all_is_lost_the_verb_that_is_named_keeps_the_marks(run: Any, home
     assert f"its marks stay: {again}" in done.stderr
     assert run("index", "p.features", "-o", "p.index").exit_code == 0
     assert run("check", "p.index").stdout == "p.index is sound: 6 items, 1 mark or label, 0 lessons\n"
+
+
+@pytest.mark.parametrize("name", ["raw.npy", "model.likewise", "items.json"])
+def test_an_index_of_a_library_is_built_again_around_its_marks(run: Any, home: Path, name: str) -> None:
+    update_library("photos", labels="none", extractor="pixels")
+    Teacher(load_index("photos.index"), Feedback("photos.index")).label([3], "odd", "ann")
+    _change(next(home.glob(f"photos.index/*/{name}")), 200)
+    done = run("check", "photos.index", "--repair")
+    assert done.exit_code == 0
+    assert done.stdout == (
+        f"repaired: built again from {home / 'photos'} and photos.features, without a model\n"
+        "photos.index is sound: 6 items, 1 mark or label, 0 lessons\n"
+    )
+    (home / "photos.features").rename(home / "elsewhere")
+    _change(next(home.glob(f"photos.index/*/{name}")), 200)
+    shutil.rmtree(sorted(home.glob("photos.index/version-*"), key=lambda path: path.stat().st_mtime_ns)[0])
+    assert "its marks stay: likewise serve" in run("check", "photos.index", "--repair").stderr
 
 
 def test_missing_pictures_and_parked_steps_are_said(run: Any, home: Path) -> None:

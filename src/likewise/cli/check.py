@@ -30,8 +30,9 @@ def check(
     not count because the item they are about is not in the index. --place says which item it is now.
 
     --repair makes the newest version that is sound the current one, computes vectors again if only these are damaged,
-    and saves the marks that can be read of a damaged journal. It never removes a mark. Of features, rows that are
-    damaged are computed again by the next run of likewise features.
+    and saves the marks that can be read of a damaged journal. An index of likewise PHOTOS is built again from its
+    features if no version is sound. It never removes a mark. Of features, rows that are damaged are computed again by
+    the next run of likewise features.
 
     The exit code is 1 if something is damaged or missing, and 0 after it was repaired.
 
@@ -126,12 +127,11 @@ def _card(path: Path) -> dict[str, Any]:
 
 def _checked_index(folder: Path, repair: bool, where: tuple[str, str] | None) -> dict[str, Any]:
     from likewise.search.repair import problem_of
-    from likewise.search.repair import repair as repair_index
     from likewise.teach import Feedback, load_index
     from likewise.teach.backup import marks_problem, parked, place, repair_marks
 
     card = _card(folder)
-    for problem, mend in ((marks_problem, repair_marks), (problem_of, repair_index)):
+    for problem, mend in ((marks_problem, repair_marks), (problem_of, _repaired)):
         text = problem(folder)
         if text is not None and repair:
             card["repaired"].append(mend(folder))
@@ -151,6 +151,23 @@ def _checked_index(folder: Path, repair: bool, where: tuple[str, str] | None) ->
         "missing": [str(path) for path in missing],
         "parked": [{"item": step.reference.id, "step": step.event.words, "who": step.event.who} for step in steps],
     }  # fmt: skip
+
+
+def _repaired(folder: Path) -> str:
+    """Repair an index; one of a library of which no version can be repaired is built again from its features."""
+    from likewise.rows.store import is_store
+    from likewise.search.repair import library_of
+    from likewise.search.repair import repair as repair_index
+    from likewise.serve.library import update_library
+
+    try:
+        return repair_index(folder)
+    except LikewiseError:
+        photos, features = library_of(folder), folder.with_suffix(".features")
+        if photos is None or not photos.is_dir() or not is_store(features):
+            raise
+        built = update_library(photos, folder, refit=True)
+        return f"built again from {photos} and {features}, {'learned again' if built.learned else 'without a model'}"
 
 
 def _checked_features(folder: Path, repair: bool) -> dict[str, Any]:

@@ -86,14 +86,20 @@ def _facts(version: Path) -> Facts:
     return {"files": {}}
 
 
-def _advice(folder: Path) -> str:
-    """How an index is built again where none of its versions can be: in the same folder, around its marks."""
+def library_of(folder: Path) -> Path | None:
+    """The pictures that an index is built again from, if it remembers where they and their features are."""
     versions = INDEX.versions(folder)
     facts = _facts(versions[0]) if versions else {}
+    return Path(facts["root"]) if facts.get("source") and facts.get("root") else None
+
+
+def _advice(folder: Path) -> str:
+    """How an index is built again where none of its versions can be: in the same folder, around its marks."""
+    versions, photos = INDEX.versions(folder), library_of(folder)
     model = next((path for version in versions if is_model(path := version / MODEL)), "[MODEL]")
     command = f"likewise index {model} GALLERY -o {folder}"
-    if facts.get("source") and facts.get("root"):
-        command = f"likewise serve {facts['root']} -o {folder} --refit"
+    if photos is not None:
+        command = f"likewise serve {photos} -o {folder} --refit"
     elif not versions:
         (folder / INDEX.pointer).unlink(missing_ok=True)
         command = f"likewise serve PHOTOS -o {folder}, or {command},"
