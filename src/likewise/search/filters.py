@@ -185,8 +185,19 @@ class _Evaluation:
             if isinstance(item, Column):
                 raise self.wrong(node.col_offset, "a number, a text, true or false")
         value, *others = self._values(left, *items)[2]
-        result = self.pc.if_else(self.pc.is_null(value), self.pa.scalar(None, self.pa.bool_()), False)
-        return functools.reduce(self.pc.or_kleene, (self.pc.equal(value, other) for other in others), result)
+        missing = self.pa.scalar(None, self.pa.bool_())
+        return self.pc.if_else(self.pc.is_null(value), missing, self._among(value, others))
+
+    def _among(self, value: Any, others: list[Any]) -> Any:
+        """Whether values are in a set, looked up once; compared with one after the other if they have no common type."""
+        try:
+            wanted = self.pa.array([other.as_py() for other in others])
+            if not self.pa.types.is_floating(wanted.type):
+                return self.pc.is_in(value, value_set=wanted.cast(value.type))
+            value, wanted = (self.pc.add(numbers.cast(wanted.type), 0.0) for numbers in (value, wanted))  # no -0.0
+            return self.pc.is_in(value, value_set=wanted)
+        except self.pa.ArrowException:
+            return functools.reduce(self.pc.or_kleene, (self.pc.equal(value, other) for other in others))
 
     def _values(self, *values: Literal) -> tuple[str, str, list[Any]]:
         """The kind of values that are compared, what to call their column, and the values for Arrow."""
