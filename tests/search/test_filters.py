@@ -359,3 +359,20 @@ def test_numbers_and_dates_beyond_those_of_arrow_are_compared(condition: str, n:
     made = np.array(["2020-01-01", "2021-01-01", "2022-01-01"], dtype="datetime64[s]")
     items = as_items({"price": [1, 2, 3], "made": made}, 3)
     assert where_mask(items, [condition]).sum() == n
+
+
+@pytest.mark.parametrize(
+    ("column", "listed"),
+    [
+        (pa.array([1, 2, None, 3], pa.uint8()), ["1", "-1", "300", "2.0", "0.5", "1" + "0" * 30]),
+        (pa.array([0.0, -0.0, None, 0.1]), ["0.1", "-0.0", "1"]),
+        (pa.array([0.1, 0.5, None], pa.float32()), ["0.1", "0.5"]),
+        (pa.array(["a", None, "b"]).dictionary_encode(), ['"a"', '"z"']),
+    ],
+)  # fmt: skip
+def test_a_list_finds_what_comparisons_find(column: Any, listed: list[str]) -> None:
+    for n in range(1, len(listed) + 1):
+        one, each = f"x in [{', '.join(listed[:n])}]", " or ".join(f"x == {value}" for value in listed[:n])
+        for first, second in ((one, each), (f"not ({one})", f"not ({each})")):
+            passing = [Condition(text).passing({"x": column}, len(column)).tolist() for text in (first, second)]
+            assert passing[0] == passing[1], one

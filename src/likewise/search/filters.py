@@ -189,7 +189,7 @@ class _Evaluation:
         return self.pc.if_else(self.pc.is_null(value), missing, self._among(value, others))
 
     def _among(self, value: Any, others: list[Any]) -> Any:
-        """Whether values are in a set, looked up once; compared with one after the other if they have no common type."""
+        """Whether values are in a set; where they have no common type, they are compared with one after the other."""
         try:
             wanted = self.pa.array([other.as_py() for other in others])
             if not self.pa.types.is_floating(wanted.type):
