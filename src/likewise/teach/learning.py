@@ -28,8 +28,8 @@ from likewise.utils.arrays import evenly_spaced
 MOST_ROWS = 20_000  # of a larger gallery a concept scores only what is near its right examples
 CANDIDATES = 4_000  # rows near the right examples of a concept that it then scores
 MOST_ASKING = 20  # right examples that candidates are near to
-REACH = 50  # rows of a group that get a coordinate of at least 1, or as many as it has examples
-MIN_RIGHT, MAX_WRONG = 1.5, 0.45  # least coordinate of an example, and minus that of a row marked wrong
+REACH = 20  # rows of a group that get a coordinate of at least 1, or as many as it has examples: 50 harm others
+MIN_RIGHT, MAX_WRONG = 2.0, 0.45  # least coordinate of an example, and minus that of a row marked wrong
 LANDMARKS = 300  # rows with the largest coordinates that the coordinates are regressed on, and others
 MOST = 2.0  # the largest coordinate; at 1 the first rows of a concept had equal scores
 FOLDS = 8  # parts of the marks that are left out in turn
@@ -306,6 +306,7 @@ def _row(node: Node) -> int:
 
 N_PROMISED = 20  # results whose expected precision the card states
 FEWEST_OF_A_KIND = 3  # marks, right and wrong, to expect anything
+UNLIKE_MARKS = 0.15  # deviation of the expectation from the truth, as unmarked results are not drawn as marks are
 MANY_MARKS, CHANCE = 30, 0.6  # marks after which a concept that ranks them hardly better than chance is given up
 IN_A_ROW = 10  # wrong marks without a right one
 DOUBTFUL = 6  # marks shown that contradict the others
@@ -381,7 +382,7 @@ def card_of(name: str, scored: Scored) -> ConceptCard:
     first = np.sort(scored.scores[~scored.is_marked])[::-1][:N_PROMISED]
     if evidence is not None and len(first):
         p, n = float(evidence.probability(first).mean()), len(trials)
-        spread = 1.645 * float(np.sqrt(p * (1 - p) * (1 / len(first) + 1 / n) + 0.25 / n**2))
+        spread = 1.645 * float(np.sqrt(p * (1 - p) * (1 / len(first) + 1 / n) + 0.25 / n**2 + UNLIKE_MARKS**2))
         expected = Expected(p, max(0.0, p - spread), min(1.0, p + spread))
     is_counted = np.array([explicit is None or node in explicit or node.kind == "query" for node in scored.nodes])
     n_right = int((is_counted & scored.examples.right).sum())

@@ -14,7 +14,7 @@ from likewise.teach.scorers import Space
 from likewise.utils.onnx_graph import Graph
 
 THRESHOLD = 0.2  # coordinates closer to zero are zero
-WEIGHT = 1.5  # of a coordinate relative to a unit row
+WEIGHT = 1.0  # of a coordinate relative to a unit row: 1.5 takes more from queries of other concepts
 GAMMA = 0.7  # of the kernel exp(-γ ‖u - l‖²)
 RIDGE, EXACT = 0.1, 0.01  # of the regression, and where examples are
 
