@@ -15,7 +15,15 @@ from tests.evaluate.conftest import DTYPES, clustered
 from threadpoolctl import threadpool_info, threadpool_limits
 
 from likewise.errors import LikewiseError
-from likewise.evaluate import average_precision, evaluate, evaluate_blocks, evaluation, mean_average_precision, ranking
+from likewise.evaluate import (
+    average_precision,
+    average_precisions,
+    evaluate,
+    evaluate_blocks,
+    evaluation,
+    mean_average_precision,
+    ranking,
+)
 from likewise.evaluate.ranking import positions, rank
 
 
@@ -256,3 +264,16 @@ def test_arguments_are_left_as_they_were():
     unchanged = X.copy()
     evaluate(X, X, y)
     np.testing.assert_array_equal(X, unchanged)
+
+
+def test_average_precisions_are_those_of_each_query_and_nan_without_a_relevant_item():
+    Q, y_q = clustered(30, seed=1)
+    G, y_g = clustered(50, classes=4, seed=2)
+    values = average_precisions(Q, G, y_q, y_g)
+    for query, value in enumerate(values):
+        relevant = y_g == y_q[query]
+        if relevant.any():
+            assert value == pytest.approx(average_precision(G @ Q[query], relevant), rel=1e-12)
+        else:
+            assert np.isnan(value)
+    assert np.isnan(values).any()
