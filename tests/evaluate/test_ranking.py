@@ -277,3 +277,12 @@ def test_average_precisions_are_those_of_each_query_and_nan_without_a_relevant_i
         else:
             assert np.isnan(value)
     assert np.isnan(values).any()
+
+
+def test_labels_of_objects_match_text_and_text_does_not_match_numbers():
+    Q, y_q = clustered(20, seed=1)
+    G, y_g = clustered(40, seed=2)
+    expected = mean_average_precision(Q, G, y_q, y_g)
+    assert mean_average_precision(Q, G, y_q.astype(str).astype(object), y_g.astype(str)) == expected
+    with pytest.raises(LikewiseError, match="y_q holds numbers and y_g strings: no label can match"):
+        mean_average_precision(Q, G, y_q, y_g.astype(str))

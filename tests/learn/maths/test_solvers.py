@@ -227,6 +227,31 @@ def test_a_gaussian_step_is_the_papers_least_squares_on_mixtures(rank):
     np.testing.assert_allclose(new, np.linalg.pinv(S1.T @ U) @ S1.T @ Y @ right, atol=1e-9)
 
 
+@pytest.mark.parametrize("rank", [None, 3])
+def test_a_gaussian_step_has_the_ridge_and_the_weights_of_the_rows(rank):
+    X, y = planted(70, 9, 4)
+    weights = np.random.default_rng(1).integers(1, 4, 70).astype(float)
+    engine = MemoryEngine(X, y, 4, weights)
+    whitening, target, rng = engine.whiten(0.4), LabelTarget(), np.random.default_rng(5)
+    A, B = fixed_start(*label_factors(engine, whitening, target), whitening, rank, np.random.default_rng(0))
+    step = GaussianSketch(engine, whitening, target, 40, np.random.default_rng(5), rank is None).step(A, B)
+    U, w, ridge = engine.project(whitening.W), engine.weights, np.diag(1 - whitening.shrinkage)
+    Y = clamp(U @ A @ (U @ B).T, engine.codes)
+
+    def drawn():
+        S = rng.standard_normal((70, 40)) / np.sqrt(40) * np.sqrt(w)[:, None]
+        return S, np.linalg.solve(U.T @ S @ S.T @ U + ridge, U.T @ S)
+
+    if rank is None:
+        S2, inverse = drawn()
+        right = S2 @ inverse.T
+    else:
+        right = w[:, None] * (U @ B)
+    S1, inverse = drawn()
+    np.testing.assert_allclose(step.A, inverse @ S1.T @ Y @ right, atol=1e-9)
+    assert step.objective == pytest.approx(AllPairs(engine, whitening, target).step(A, B).objective)
+
+
 @pytest.mark.parametrize("compress", ["gaussian", "sample", "landmarks"])
 @pytest.mark.parametrize("rank", [None, 20])
 @pytest.mark.parametrize("dtype", [np.float32, np.float64])
