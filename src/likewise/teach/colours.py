@@ -37,6 +37,14 @@ def statistics(pixels: np.ndarray) -> np.ndarray:
     return np.concatenate([*parts, [light.std(), saturation.std()]], dtype=np.float32)
 
 
+def unit_colours(C: np.ndarray) -> np.ndarray:
+    """Statistics standardised over the rows that have them, and of unit length; zeros for the others."""
+    known = np.asarray(np.isfinite(C).all(axis=1))
+    deviation = C[known].std(axis=0)
+    C = np.where(known[:, None], (C - C[known].mean(axis=0)) / np.where(deviation > 1e-6, deviation, 1), 0)
+    return np.asarray(C / np.maximum(np.linalg.norm(C, axis=1, keepdims=True), 1e-6), np.float32)
+
+
 def _grid(values: np.ndarray, n: int) -> np.ndarray:
     return values.reshape(n, _SIDE // n, n, _SIDE // n).mean(axis=(1, 3)).ravel()
 
@@ -61,12 +69,7 @@ class Colours:
         C, nothing = np.zeros((len(self._index), WIDTH), np.float32), np.full(WIDTH, np.nan, np.float32)
         for row, name in enumerate(self._names()):
             C[row] = self._known.get(name, nothing)
-        known = np.asarray(np.isfinite(C).all(axis=1))
-        if not known.any():
-            return None
-        deviation = C[known].std(axis=0)
-        C = np.where(known[:, None], (C - C[known].mean(axis=0)) / np.where(deviation > 1e-6, deviation, 1), 0)
-        return np.asarray(C / np.maximum(np.linalg.norm(C, axis=1, keepdims=True), 1e-6), np.float32)
+        return unit_colours(C) if np.isfinite(C).any() else None
 
     def measure(self, thumbnail: Callable[[int], Any], stopping: Callable[[], bool] = lambda: False) -> bool:
         """Measure the pictures that are not known yet, one at a time; says whether there were any.
