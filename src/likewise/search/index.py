@@ -25,7 +25,7 @@ from likewise.search.gallery import EXTRACTOR, GalleryRows, ResumableBuild, as_g
 from likewise.search.items import Identities, Items, as_items
 from likewise.search.neighbors import Neighbors, SmoothedGallery, smoothed_gallery, with_base_part
 from likewise.search.rank import Engine, Exact, Space, SpaceName, query_rows, result_count, row_numbers
-from likewise.search.storage import live_extractor, read_index, write_index
+from likewise.search.storage import QueryExtractor, live_extractor, read_index, write_index
 from likewise.utils.versions import Hold
 from likewise.utils.wording import html_table
 
@@ -264,7 +264,7 @@ class BaseIndex:
         """Raw rows of pictures (paths, bytes, arrays), from the extractor saved with the index."""
         return np.asarray(self.image_extractor().transform(images))
 
-    def image_extractor(self, trust: bool = False) -> Any:
+    def image_extractor(self, trust: bool = False) -> QueryExtractor:
         """The extractor saved with the index, ready to use.
 
         One that runs a model which was never used on this machine raises, unless `trust` is set: then it runs in a
@@ -331,7 +331,7 @@ class Index(BaseIndex):
         self.approximate, self._smoothed, self.folder = approximate, smoothed, None
         self.checksums: dict[str, str] = {}  # of the files in `folder`
         self.hold: Hold | None = None  # on the version that it was loaded from
-        self._live_extractor: Any = None
+        self._live_extractor: QueryExtractor | None = None
         self._reset()
 
     def _reset(self) -> None:
@@ -508,7 +508,7 @@ class Index(BaseIndex):
             index._engine = Approximate(index.vectors, index.approximate, saved.approximate)
         return index
 
-    def image_extractor(self, trust: bool = False) -> Any:
+    def image_extractor(self, trust: bool = False) -> QueryExtractor:
         """The extractor saved with the index, ready to use; `trust` as in `BaseIndex.image_extractor`."""
         with self._lock:
             if self._live_extractor is None:

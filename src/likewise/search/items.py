@@ -60,7 +60,7 @@ class Items:
         return len(self.ids)
 
     @cached_property
-    def row_of(self) -> dict[Any, int]:
+    def row_of(self) -> dict[int | str, int]:
         """The row of each id."""
         return {value: row for row, value in enumerate(self.ids.tolist())}
 
@@ -158,7 +158,7 @@ class Items:
         except (ValueError, KeyError, TypeError, OverflowError, RecursionError) as error:
             raise FileFormatError(f"the items of the index cannot be read: {error!r}") from error
 
-    def columns(self) -> dict[str, Any]:
+    def columns(self) -> dict[str, np.ndarray | None]:
         """All columns by name."""
         return {name: getattr(self, name) for name in ("ids", "labels", "paths", "hashes", "dates")}
 

@@ -6,11 +6,11 @@ import hashlib
 import logging
 import os
 import shutil
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import asdict
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 
 import numpy as np
 
@@ -208,7 +208,17 @@ def rollback(folder: str | os.PathLike[str]) -> None:
         INDEX.rollback(folder)
 
 
-def live_extractor(index: Index, trust: bool = False) -> Any:
+class QueryExtractor(Protocol):
+    """An extractor that is ready for queries."""
+
+    def transform(self, X: Sequence[object]) -> np.ndarray:
+        """Features of images."""
+
+    def at_least(self) -> int | None:
+        """Smallest side in pixels that a large JPEG may be decoded to."""
+
+
+def live_extractor(index: Index, trust: bool = False) -> QueryExtractor:
     """The extractor saved with an index, ready to use; one that is not known here runs in a process with limits."""
     if index.extractor_file is None:
         raise LikewiseError(

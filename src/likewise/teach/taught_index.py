@@ -20,7 +20,7 @@ from likewise.search.gallery import GalleryRows
 from likewise.search.index import BaseIndex, Index
 from likewise.search.items import Identities
 from likewise.search.rank import Engine
-from likewise.search.storage import LESSONS, MODEL, RAW
+from likewise.search.storage import LESSONS, MODEL, RAW, QueryExtractor
 from likewise.teach.feedback import NAME, Event, Feedback
 from likewise.teach.taught import ChangedRows, Taught, beyond
 from likewise.utils.arrays import top_k
@@ -79,7 +79,7 @@ class TaughtIndex(BaseIndex):
         """Whether the model before any lesson learned from each of these rows."""
         return self.index.learned_from(rows)
 
-    def image_extractor(self, trust: bool = False) -> Any:
+    def image_extractor(self, trust: bool = False) -> QueryExtractor:
         """The extractor saved with the index, ready to use."""
         return self.index.image_extractor(trust)
 
