@@ -21,13 +21,13 @@ def test_a_parquet_file_gives_ids_labels_features_and_typed_metadata(tmp_path: P
     np.testing.assert_array_equal(table.X, embeddings())
     assert table.ids == columns()["id"]
     assert table.y.tolist() == columns()["topic"]  # the only text column that is no title, text or address
-    found = table.metadata()
-    assert found.kinds == {
+    result = table.metadata()
+    assert result.kinds == {
         "title": "text", "text": "text", "topic": "text", "price": "number", "size": "number", "sold": "boolean",
         "made on": "date", "url": "text",
     }  # fmt: skip
     wanted = {name: values for name, values in columns().items() if name != "id"}
-    assert found.table.to_pydict() == wanted
+    assert result.table.to_pydict() == wanted
     assert table.paths is None
 
 
@@ -68,20 +68,20 @@ def test_kinds_of_python_values_and_of_arrow_types() -> None:
         "when": pa.array([0, 1, None], pa.timestamp("ms", "Europe/Berlin")),
         "bytes": [b"a", b"b", b"c"],
     }
-    found = Columns.of(odd)
-    assert found.names == ["mixed", "nan", "tags", "name", "big", "when"]  # vectors and bytes are left out
-    assert found.column("mixed").to_pylist() == ["1", "a", None]
-    assert found.column("nan").to_pylist() == [1.0, None, 2.0]
-    assert found.column("tags").to_pylist() == ["a, b", "", None]
-    assert found.column("big").to_pylist() == [1.0, 2.0, 2.0**63]
-    assert found.rows([0], ["when"]) == [{"when": dt.datetime(1970, 1, 1, tzinfo=dt.UTC)}]
+    result = Columns.of(odd)
+    assert result.names == ["mixed", "nan", "tags", "name", "big", "when"]  # vectors and bytes are left out
+    assert result.column("mixed").to_pylist() == ["1", "a", None]
+    assert result.column("nan").to_pylist() == [1.0, None, 2.0]
+    assert result.column("tags").to_pylist() == ["a, b", "", None]
+    assert result.column("big").to_pylist() == [1.0, 2.0, 2.0**63]
+    assert result.rows([0], ["when"]) == [{"when": dt.datetime(1970, 1, 1, tzinfo=dt.UTC)}]
 
 
 def test_cells_that_look_like_numbers_but_are_names_stay_text(tmp_path: Path) -> None:
     cells = {"code": ["007", "1"], "day": ["2024-02-30", "2024-01-01"], "yes": ["True", "?"], "n": ["1", "nan"]}
-    found = Columns.of_text({name: pa.chunked_array([values]) for name, values in cells.items()})
-    assert found.kinds == {"code": "text", "day": "text", "yes": "boolean", "n": "number"}
-    assert found.rows([1]) == [{"code": "1", "day": "2024-01-01", "yes": None, "n": None}]
+    result = Columns.of_text({name: pa.chunked_array([values]) for name, values in cells.items()})
+    assert result.kinds == {"code": "text", "day": "text", "yes": "boolean", "n": "number"}
+    assert result.rows([1]) == [{"code": "1", "day": "2024-01-01", "yes": None, "n": None}]
 
 
 @pytest.mark.parametrize(

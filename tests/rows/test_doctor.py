@@ -243,8 +243,8 @@ X = np.random.default_rng(0).normal(size=(60, 4))
     ],
 )
 def test_lines_follow_from_the_data(rows: object, y: object, expected: list[str]) -> None:
-    said = " ".join(line.use for line in examine(rows, y).choosing).replace("`", "")
-    assert all(use in said for use in expected)
+    message = " ".join(line.use for line in examine(rows, y).choosing).replace("`", "")
+    assert all(use in message for use in expected)
 
 
 def test_rows_beyond_the_memory_limit_are_pointed_to_the_line_on_memory(monkeypatch: pytest.MonkeyPatch) -> None:

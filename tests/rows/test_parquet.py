@@ -40,8 +40,8 @@ def test_the_rows_are_those_of_the_file_in_their_order(path: Path) -> None:
 def test_a_model_is_that_of_rows_in_memory(path: Path, model: SLR) -> None:
     table = streamed_parquet(path, label="topic")
     assert open_rows(table).where == open_rows(path, y).where == "disk"
-    found, expected = (model.fit(*given).transform(X) for given in ((table,), (X, y)))
-    np.testing.assert_allclose(found @ found.T, expected @ expected.T, rtol=2e-3, atol=2e-3)
+    result, expected = (model.fit(*passed).transform(X) for passed in ((table,), (X, y)))
+    np.testing.assert_allclose(result @ result.T, expected @ expected.T, rtol=2e-3, atol=2e-3)
 
 
 def test_an_index_is_that_of_rows_in_memory(path: Path) -> None:
@@ -57,9 +57,9 @@ def test_an_index_is_that_of_rows_in_memory(path: Path) -> None:
 def test_lists_of_any_kind_are_read(tmp_path: Path, kind: object) -> None:
     rows = pa.array([row.astype(np.float16) for row in X[:9]], kind)
     pq.write_table(pa.table({"v": rows}), tmp_path / "a.parquet")
-    found = streamed_parquet(tmp_path / "a.parquet", vector="v")
-    np.testing.assert_array_equal(found.X, X[:9].astype(np.float16))
-    assert found.y is None
+    result = streamed_parquet(tmp_path / "a.parquet", vector="v")
+    np.testing.assert_array_equal(result.X, X[:9].astype(np.float16))
+    assert result.y is None
 
 
 @pytest.mark.parametrize(

@@ -58,12 +58,14 @@ def test_without_labels_there_are_none(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("given_type", "kept"), [(np.float16, "float16"), (np.float64, "float32"), (np.int64, "float32")]
+    ("given_type", "stored_type"), [(np.float16, "float16"), (np.float64, "float32"), (np.int64, "float32")]
 )
-def test_half_precision_stays_and_everything_else_becomes_single(tmp_path: Path, given_type: type, kept: str) -> None:
+def test_half_precision_stays_and_everything_else_becomes_single(
+    tmp_path: Path, given_type: type, stored_type: str
+) -> None:
     opened = FeatureStore.write(tmp_path / "s", FEATURES.astype(given_type))
-    assert opened.features.dtype == kept
-    assert opened.meta["dtype"] == kept
+    assert opened.features.dtype == stored_type
+    assert opened.meta["dtype"] == stored_type
 
 
 def test_labels_that_are_numbers_become_text(tmp_path: Path) -> None:
@@ -178,9 +180,9 @@ def test_a_store_without_an_extractor_says_so(store: Path) -> None:
 def test_the_extractor_travels_with_the_store(tmp_path: Path) -> None:
     from likewise.pictures import Pixels
 
-    made = Pixels(size=4, colour=False)
+    built = Pixels(size=4, colour=False)
     images = np.random.default_rng(0).integers(0, 256, (3, 9, 9, 3)).astype(np.uint8)
-    opened = FeatureStore.write(tmp_path / "s", made.transform(images), extractor=made)
+    opened = FeatureStore.write(tmp_path / "s", built.transform(images), extractor=built)
     np.testing.assert_array_equal(opened.extractor().transform(images), opened.features)
     assert opened.meta["extractor"]["sha256"] == opened.extractor().checksum()
 

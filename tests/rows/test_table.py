@@ -35,11 +35,11 @@ def test_labels_are_whole_numbers_or_text(values: list, expected: list) -> None:
 
 def test_only_labelled_rows_are_kept() -> None:
     table = Table(X, tidy_labels(["3", "", "4", " "]), ["a", "b", "c", "d"], "data")
-    kept = table.labelled()
-    assert kept.y is not None
-    assert kept.y.tolist() == [3, 4]
-    assert kept.names == ["a", "c"]
-    assert kept.notes == ["data: 2 of 4 rows have no label and are left out"]
+    remaining = table.labelled()
+    assert remaining.y is not None
+    assert remaining.y.tolist() == [3, 4]
+    assert remaining.names == ["a", "c"]
+    assert remaining.notes == ["data: 2 of 4 rows have no label and are left out"]
     with pytest.raises(LikewiseError, match="not one of them has a label"):
         Table(X, np.array([""] * 4), source="data").labelled()
     with pytest.raises(LikewiseError, match="data has no labels: name a file"):

@@ -16,38 +16,38 @@ from likewise.search.rank import Exact, best_rows
 
 @pytest.mark.parametrize("kind", ["hnsw", "ivf", "ivfpq", True])
 def test_the_recall_of_an_approximate_index_is_measured(index: Index, kind: Any) -> None:
-    made = Approximate(index.vectors, kind)
-    recall = measured_recall(made, index.vectors[:100])
-    exact, found = (best_rows(engine, index.vectors[:100], 10)[0] for engine in (Exact(index.vectors), made))
-    assert recall == np.mean([len(set(a) & set(b)) / 10 for a, b in zip(exact.tolist(), found.tolist(), strict=True)])
+    built = Approximate(index.vectors, kind)
+    recall = measured_recall(built, index.vectors[:100])
+    exact, result = (best_rows(engine, index.vectors[:100], 10)[0] for engine in (Exact(index.vectors), built))
+    assert recall == np.mean([len(set(a) & set(b)) / 10 for a, b in zip(exact.tolist(), result.tolist(), strict=True)])
     assert 0.5 < recall <= 1
-    assert made.kind == ("hnsw" if kind is True else kind)
+    assert built.kind == ("hnsw" if kind is True else kind)
 
 
 def test_auto_is_exact_unless_a_search_takes_too_long(index: Index, monkeypatch: pytest.MonkeyPatch) -> None:
-    made = Index.build(index.model, index.raw, approximate="auto", n_neighbors=0)
-    assert (made.approximate, made.recall) == (False, None)
+    built = Index.build(index.model, index.raw, approximate="auto", n_neighbors=0)
+    assert (built.approximate, built.recall) == (False, None)
     monkeypatch.setattr(approximate, "EXACT_SECONDS", 0)
-    made = Index.build(index.model, index.raw, approximate="auto", n_neighbors=0)
-    assert made.approximate == "hnsw"
-    assert made.recall is not None
+    built = Index.build(index.model, index.raw, approximate="auto", n_neighbors=0)
+    assert built.approximate == "hnsw"
+    assert built.recall is not None
 
 
 def test_lists_are_looked_into_until_nearly_all_is_found(index: Index) -> None:
-    made = Approximate(index.vectors, "ivf")
-    assert measured_recall(made, index.vectors[::3]) > approximate.GOOD - 0.05
-    assert made.index.nprobe < made.index.nlist
+    built = Approximate(index.vectors, "ivf")
+    assert measured_recall(built, index.vectors[::3]) > approximate.GOOD - 0.05
+    assert built.index.nprobe < built.index.nlist
 
 
 @pytest.mark.parametrize("kind", ["ivf", "ivfpq"])
 def test_lists_that_are_mapped_from_a_file_can_be_saved_again(index: Index, kind: str, tmp_path: Path) -> None:
-    made = Index.build(index.model, index.raw, approximate=kind, n_neighbors=0)
-    made.save(tmp_path / "a.index")
+    built = Index.build(index.model, index.raw, approximate=kind, n_neighbors=0)
+    built.save(tmp_path / "a.index")
     loaded = Index.load(tmp_path / "a.index")
     assert not loaded.vectors.flags.writeable  # mapped
     loaded.save(tmp_path / "b.index")
-    found = [each.search(rows=[3], k=10).rows.tolist() for each in (made, loaded, Index.load(tmp_path / "b.index"))]
-    assert found[0] == found[1] == found[2]
+    result = [each.search(rows=[3], k=10).rows.tolist() for each in (built, loaded, Index.load(tmp_path / "b.index"))]
+    assert result[0] == result[1] == result[2]
 
 
 def test_an_unknown_kind_of_index_is_named() -> None:

@@ -57,13 +57,13 @@ def test_rows_that_the_model_learned_from_are_known_as_such(model):
 
 def test_matches_keep_the_share_of_wrong_ones_below_the_cut_off(index):
     for share in (0.05, 0.2):
-        found = index.search(X[ASKED], k=None, at_most_wrong=share)
+        result = index.search(X[ASKED], k=None, at_most_wrong=share)
         wrong = [
-            np.mean(Y[GALLERY][one.ids] != y) if len(one.ids) else 0 for one, y in zip(found, Y[ASKED], strict=True)
+            np.mean(Y[GALLERY][one.ids] != y) if len(one.ids) else 0 for one, y in zip(result, Y[ASKED], strict=True)
         ]
         assert np.mean(wrong) < share + 0.01
-        assert np.mean([len(one.ids) for one in found]) > 50
-    assert all((one.probabilities >= 0.5).all() for one in found)
+        assert np.mean([len(one.ids) for one in result]) > 50
+    assert all((one.probabilities >= 0.5).all() for one in result)
 
 
 def test_no_more_than_k_matches(index):
@@ -95,10 +95,10 @@ def test_a_concept_is_calibrated_by_marks_left_out(n_right, n_wrong):
     if min(n_right, n_wrong) < 8:
         assert concept.calibration is None
         return
-    found, P = concept.above(0.2)
-    assert not set(found) & {query, *(node.value for node in concept.nodes)}
-    assert len(found) > 50
-    assert abs(P.mean() - (Y[found] == 3).mean()) < 0.15
+    result, P = concept.above(0.2)
+    assert not set(result) & {query, *(node.value for node in concept.nodes)}
+    assert len(result) > 50
+    assert abs(P.mean() - (Y[result] == 3).mean()) < 0.15
 
 
 def test_rows_of_what_was_taught_are_known_and_others_stay_unknown(model):
@@ -120,16 +120,16 @@ def labelled() -> Index:
     learned, gallery = np.split(np.random.default_rng(0).permutation(len(y))[:800], [300])
     model = SimilarityLearner(random_state=0).fit(X[learned], y[learned])
     labels = np.where(np.arange(500) % 4 == 0, y[gallery].astype(str), None)
-    made = Index.build(model, X[gallery], {"label": labels})
-    made.truth = y[gallery].astype(str)  # type: ignore[attr-defined]
-    return made
+    built = Index.build(model, X[gallery], {"label": labels})
+    built.truth = y[gallery].astype(str)  # type: ignore[attr-defined]
+    return built
 
 
 def test_one_example_is_a_query(labelled: Index) -> None:
     hits = labelled.search(labelled.raw[7:8], k=50)
     ids, expected = hits.ids, hits.probabilities
-    found = Confidence.of_set(labelled, labelled.raw[7:8]).probabilities(labelled.rows_of(ids[0])[None])
-    np.testing.assert_allclose(found, expected, rtol=1e-5)
+    result = Confidence.of_set(labelled, labelled.raw[7:8]).probabilities(labelled.rows_of(ids[0])[None])
+    np.testing.assert_allclose(result, expected, rtol=1e-5)
 
 
 def test_one_example_is_cut_off_where_the_query_is(labelled: Index) -> None:
@@ -156,34 +156,34 @@ def test_each_row_of_several_queries_is_as_sure_as_alone(labelled: Index) -> Non
 
 
 def test_a_label_grows_by_what_belongs_to_it_and_has_none(labelled: Index) -> None:
-    truth, found = labelled.truth, grown(Teacher(labelled), "3", 0.1)  # type: ignore[attr-defined]
-    own = np.flatnonzero(labelled.labels == "3")
-    assert found.rows[: len(own)].tolist() == own.tolist()
-    fresh = found.rows[len(own) :]
-    assert len(fresh) > len(own)
+    truth, result = labelled.truth, grown(Teacher(labelled), "3", 0.1)  # type: ignore[attr-defined]
+    others = np.flatnonzero(labelled.labels == "3")
+    assert result.rows[: len(others)].tolist() == others.tolist()
+    fresh = result.rows[len(others) :]
+    assert len(fresh) > len(others)
     assert all(labelled.labels[row] is None for row in fresh)  # type: ignore[index]
     assert (truth[fresh] != "3").mean() < 0.1
-    assert found.about_wrong < 0.1 * len(fresh)
-    assert set(found.least_sure(5)) <= set(fresh)
+    assert result.about_wrong < 0.1 * len(fresh)
+    assert set(result.least_sure(5)) <= set(fresh)
 
 
 def test_what_was_marked_wrong_never_comes_and_labels_of_today_count(labelled: Index) -> None:
     teacher = Teacher(labelled, Feedback())
-    own = int(np.flatnonzero(labelled.labels == "3")[0])
+    others = int(np.flatnonzero(labelled.labels == "3")[0])
     fresh = grown(teacher, "3", 0.1).rows[-5:].tolist()
-    teacher.mark(own, fresh[:1], False)
+    teacher.mark(others, fresh[:1], False)
     teacher.label(fresh[1:2], "another")
     teacher.label(fresh[2:3], "3")
-    found = grown(teacher, "3", 0.1)
-    assert not set(fresh[:2]) & set(found.rows.tolist())
-    assert found.probabilities[found.rows == fresh[2]] == 1  # type: ignore[index]
+    result = grown(teacher, "3", 0.1)
+    assert not set(fresh[:2]) & set(result.rows.tolist())
+    assert result.probabilities[result.rows == fresh[2]] == 1  # type: ignore[index]
 
 
 def test_a_set_above_the_cut_off_has_neither_its_examples_nor_what_is_avoided(labelled: Index) -> None:
     inside = np.flatnonzero(labelled.labels == "0")[:3].tolist()
-    found = above(labelled, inside, 0.2)
-    avoided = found.rows[:2]
-    assert not set(inside) & set(found.rows)
+    result = above(labelled, inside, 0.2)
+    avoided = result.rows[:2]
+    assert not set(inside) & set(result.rows)
     assert not set(avoided) & set(above(labelled, inside, 0.2, avoided=avoided).rows)
 
 

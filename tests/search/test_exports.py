@@ -154,8 +154,8 @@ def test_faiss_reads_what_was_written(index: Index, tmp_path: Path, approximate:
     index = Index.build(index.model, index.raw, approximate=approximate)
     read = faiss.read_index(str(export(index, tmp_path / "a.faiss")))
     Q = np.ascontiguousarray(index.model.transform_query(index.raw[:20]))
-    found, expected = read.search(Q, 10)[1], index.search(index.raw[:20], k=10).ids
-    assert np.mean(found == expected) > (0.95 if approximate else 0.99)
+    result, expected = read.search(Q, 10)[1], index.search(index.raw[:20], k=10).ids
+    assert np.mean(result == expected) > (0.95 if approximate else 0.99)
 
 
 def test_numpy_reads_vectors_and_ids(fitted: dict[str, Any], digits: Digits, tmp_path: Path) -> None:

@@ -98,12 +98,12 @@ def test_search_by_rows_by_raw_features_and_with_a_mask(folder: Path) -> None:
     mask[PASS] = True
     np.testing.assert_array_equal(ids, index.search(X[:2], k=3, where=mask).ids)
     np.testing.assert_array_equal(ids, index.ids[index.search(X[:2], k=3, space="raw", where=WHERE).rows])
-    own = PASS[0]
-    rows = index.search(rows=[own], k=N, where=WHERE).rows
-    assert sorted(rows[0].tolist()) == [row for row in PASS if row != own]
+    others = PASS[0]
+    rows = index.search(rows=[others], k=N, where=WHERE).rows
+    assert sorted(rows[0].tolist()) == [row for row in PASS if row != others]
     outside = next(row for row in range(N) if row not in PASS)
     assert sorted(index.search(rows=[outside], k=N, where=WHERE).rows[0].tolist()) == PASS
-    hits = index.search(rows=[own, outside], k=N, where=WHERE)
+    hits = index.search(rows=[others, outside], k=N, where=WHERE)
     both, scores = hits.rows, hits.scores  # one list is shorter by the query itself
     assert both[0, -1] == -1
     assert np.isneginf(scores[0, -1])

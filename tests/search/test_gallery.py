@@ -28,18 +28,18 @@ def test_stores_tables_and_paths_to_either_are_one(tmp_path: Path) -> None:
     store = FeatureStore.write(tmp_path / "x.features", X, list("aabbcc"), [f"{i}.png" for i in range(6)])
     np.savez(tmp_path / "x.npz", X=X, y=list("aabbcc"))
     for source in (store, store.path, tmp_path / "x.npz", read_table(tmp_path / "x.npz")):
-        found = as_gallery(source)
-        np.testing.assert_array_equal(found.raw, X)
-        assert found.items.labels is not None
-        assert list(found.items.labels) == list("aabbcc")
+        result = as_gallery(source)
+        np.testing.assert_array_equal(result.raw, X)
+        assert result.items.labels is not None
+        assert list(result.items.labels) == list("aabbcc")
     assert as_gallery(store).items.paths is not None
     assert as_gallery(X).extractor is None
 
 
 def test_blocks_are_shown_before_they_are_kept() -> None:
     seen: list[np.ndarray] = []
-    found = as_gallery(iter([X[:2], X[2:]]), seen.append)
-    np.testing.assert_array_equal(found.raw, X)
+    result = as_gallery(iter([X[:2], X[2:]]), seen.append)
+    np.testing.assert_array_equal(result.raw, X)
     assert [rows.shape for rows in seen] == [(1, 3)]
 
 
@@ -97,16 +97,16 @@ def test_an_index_of_blocks_can_be_changed(fitted: dict[str, Any], digits: Digit
 
 
 def test_a_model_of_another_width_refuses_at_the_first_block(fitted: dict[str, Any]) -> None:
-    given: list[int] = []
+    passed: list[int] = []
 
     def blocks() -> Iterator[np.ndarray]:
         for number in range(5):
-            given.append(number)
+            passed.append(number)
             yield np.ones((10, 3), dtype=np.float32)
 
     with pytest.raises(ValueError, match="3 features"):
         Index.build(fitted["lda"], blocks())
-    assert given == [0]
+    assert passed == [0]
 
 
 @pytest.mark.parametrize(

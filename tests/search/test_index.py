@@ -98,9 +98,9 @@ def test_a_row_finds_others_and_its_numbers_find_itself(index: Index) -> None:
     rows, scores = hits.rows, hits.scores
     assert rows.shape == scores.shape == (2, 5)
     assert not (rows == [[4], [9]]).any()
-    own = index.search(index.raw[[4, 9]], k=6).rows
-    assert own[:, 0].tolist() == [4, 9]
-    np.testing.assert_array_equal(own[:, 1:], rows)
+    others = index.search(index.raw[[4, 9]], k=6).rows
+    assert others[:, 0].tolist() == [4, 9]
+    np.testing.assert_array_equal(others[:, 1:], rows)
 
 
 def test_before_is_the_cosine_of_the_raw_rows(index: Index) -> None:
@@ -166,11 +166,11 @@ def test_adding_and_removing_is_as_if_it_had_been_built_so(
     index.search(G[:1], k=1)
     index = index.plus(G[100:120])
     index = index.minus([5, 7, 110])
-    kept = [i for i in range(120) if i not in (5, 7, 110)]
-    assert index.ids.tolist() == kept
+    remaining = [i for i in range(120) if i not in (5, 7, 110)]
+    assert index.ids.tolist() == remaining
     assert index.labels is not None
-    assert index.labels.tolist() == [y[i] if i < 100 else None for i in kept]
-    fresh = Index.build(fitted["kernel"], G[kept], kept, new_items=0)
+    assert index.labels.tolist() == [y[i] if i < 100 else None for i in remaining]
+    fresh = Index.build(fitted["kernel"], G[remaining], remaining, new_items=0)
     if not approximate:
         np.testing.assert_array_equal(index.search(G[:40], k=10).ids, fresh.search(G[:40], k=10).ids)
     index = index.plus(G[120:121])

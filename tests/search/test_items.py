@@ -123,8 +123,8 @@ def test_rows_without_files_are_known_by_their_numbers_or_their_own_ids(items: A
     order = np.array([3, 1, 4, 0])
     shuffled = as_items(items, 5).take(order) if items is not None else as_items(None, 4)
     after = Identities(shuffled, X[order] if items is None else X[order] + 1)  # own ids outlive new features
-    found = [row(after, before.reference(number)) for number in range(5)]
-    assert found == [3, 1, None, 0, 2]
+    result = [row(after, before.reference(number)) for number in range(5)]
+    assert result == [3, 1, None, 0, 2]
     assert [after.keys.index(before.keys[row]) for row in order.tolist()] == [0, 1, 2, 3]
 
 
@@ -151,8 +151,8 @@ def files_of(named: list[ItemRef], *versions: Identities) -> list[tuple[str, boo
             owner = next(item for item, history in names.items() if history[0] == latest)
             names[owner] = [now, *names[owner]]
     places = Places(versions[-1], names.values())
-    found = [places[names[item][0]] for item in named]
-    return [None if place is None else (versions[-1].items.ids[place.row], place.own) for place in found]
+    result = [places[names[item][0]] for item in named]
+    return [None if place is None else (versions[-1].items.ids[place.row], place.own) for place in result]
 
 
 A, B = ItemRef("a", "aa"), ItemRef("b", "aa")

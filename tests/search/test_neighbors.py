@@ -126,8 +126,8 @@ def test_labels_that_neighbours_do_not_share_turn_it_off_and_others_choose_k() -
     V = normalize(np.repeat(centres, 5, axis=0) + 0.05 * rng.normal(size=(200, 5))).astype(np.float32)
     one_of_each = np.tile(np.arange(5), 40)  # each label once in every cluster
     assert choice(V, one_of_each) is None
-    found = choice(V, np.repeat(np.arange(40), 5))
-    assert found is None or found.k == 5
+    result = choice(V, np.repeat(np.arange(40), 5))
+    assert result is None or result.k == 5
     few = np.full(200, None, dtype=object)
     few[:30] = one_of_each[:30]
     assert choice(V, few) == choice(V)
@@ -172,8 +172,8 @@ def _subsample(V: np.ndarray, y: np.ndarray, size: int, seed: int) -> tuple[np.n
 
 def _gain(V: np.ndarray, y: np.ndarray, labels: np.ndarray | None = None) -> float:
     """mAP gained, without labels unless they are given."""
-    made = SmoothedGallery.auto(V, labels)
-    Z = V if made is None else made.vectors
+    created = SmoothedGallery.auto(V, labels)
+    Z = V if created is None else created.vectors
     return mean_average_precision(Z, Z, y) - mean_average_precision(V, V, y)
 
 
@@ -226,8 +226,8 @@ def test_an_approximate_index_finds_nearly_the_same(smooth: Index, digits: Digit
     np.testing.assert_array_equal(rough.vectors, smooth.vectors)
     Q = digits[0][:100].astype(np.float32)
     rough.save(tmp_path / "a.index")
-    for found in (rough, load_index(tmp_path / "a.index")):
-        agreement = (found.space().embed(Q) * smooth.space().embed(Q)).sum(axis=1)
+    for result in (rough, load_index(tmp_path / "a.index")):
+        agreement = (result.space().embed(Q) * smooth.space().embed(Q)).sum(axis=1)
         assert np.median(agreement) > 0.999
 
 
@@ -287,19 +287,19 @@ def test_what_is_no_number_of_neighbours_gets_a_sentence(fitted: dict[str, Any],
 def test_adding_and_taking_is_as_if_built_so(n: int, added: int, k: int, copies: int, seed: int, data: Any) -> None:
     V = normalize(np.random.default_rng(seed).normal(size=((n + added), 3))).astype(np.float32)
     V = np.repeat(V, copies, axis=0)
-    made = SmoothedGallery.of(V[:n], Neighbors(k)).changed(np.arange(n), V[n:])
-    kept = np.array(sorted(data.draw(st.sets(st.integers(0, len(V) - 1), min_size=1))))
-    for found, rows in ((made, V), (made.changed(kept, V[:0]), V[kept])):
+    created = SmoothedGallery.of(V[:n], Neighbors(k)).changed(np.arange(n), V[n:])
+    remaining = np.array(sorted(data.draw(st.sets(st.integers(0, len(V) - 1), min_size=1))))
+    for result, rows in ((created, V), (created.changed(remaining, V[:0]), V[remaining])):
         fresh = SmoothedGallery.of(rows, Neighbors(k))
-        np.testing.assert_allclose(found.vectors, fresh.vectors, atol=1e-6)
-        np.testing.assert_allclose(found.reach, fresh.reach, atol=1e-6)
+        np.testing.assert_allclose(result.vectors, fresh.vectors, atol=1e-6)
+        np.testing.assert_allclose(result.reach, fresh.reach, atol=1e-6)
 
 
 def test_only_rows_with_another_neighbour_are_computed_again(monkeypatch: pytest.MonkeyPatch, smooth: Index) -> None:
     searched: list[int] = []
-    found = neighbors.nearest_others
+    result = neighbors.nearest_others
     monkeypatch.setattr(
-        neighbors, "nearest_others", lambda engine, k, rows: searched.append(len(rows)) or found(engine, k, rows)
+        neighbors, "nearest_others", lambda engine, k, rows: searched.append(len(rows)) or result(engine, k, rows)
     )
     smooth = smooth.minus([3])
     smooth = smooth.plus(smooth.raw[:1] + 0.5)
@@ -312,8 +312,8 @@ def test_an_index_that_grew_and_shrank_equals_a_fresh_one(fitted: dict[str, Any]
     index.search(G[:1], k=1)
     index = index.plus(G[200:240])
     index = index.minus([5, 7, 110, 230])
-    kept = [i for i in range(240) if i not in (5, 7, 110, 230)]
-    same(index, Index.build(fitted["kernel"], G[kept], kept, n_neighbors=6, new_items=0))
+    remaining = [i for i in range(240) if i not in (5, 7, 110, 230)]
+    same(index, Index.build(fitted["kernel"], G[remaining], remaining, n_neighbors=6, new_items=0))
     assert index.search(rows=[0], k=3).rows.shape == (1, 3)
 
 

@@ -32,9 +32,9 @@ def test_unit_rows_are_those_of_scikit_learn_bit_by_bit(dtype: type):
 
 
 def test_what_is_on_the_host_already_stays_as_it_is():
-    for given in (X, [1, 2], None, sp.csr_array(X)):
-        assert to_host(given) is given
-        assert not is_foreign(given)
+    for passed in (X, [1, 2], None, sp.csr_array(X)):
+        assert to_host(passed) is passed
+        assert not is_foreign(passed)
 
 
 def test_a_memmap_and_a_tensor_come_into_memory(tmp_path: Path):

@@ -23,11 +23,11 @@ def test_a_file_is_replaced_as_a_whole(tmp_path: Path) -> None:
 
 
 def test_what_a_killed_writer_leaves_is_swept_and_nothing_else(tmp_path: Path) -> None:
-    kept = ["a.xmp", ".a.xmp.tmp", ".b.xmp.abcd1234.tmp", ".a.xmp.abcd1234.tmp2", "a.xmp.abcd1234.tmp"]
-    for name in [*kept, ".a.xmp.abcd_234.tmp"]:
+    remaining = ["a.xmp", ".a.xmp.tmp", ".b.xmp.abcd1234.tmp", ".a.xmp.abcd1234.tmp2", "a.xmp.abcd1234.tmp"]
+    for name in [*remaining, ".a.xmp.abcd_234.tmp"]:
         (tmp_path / name).touch()
     sweep([tmp_path / "a.xmp", tmp_path / "missing" / "c.xmp"])
-    assert sorted(os.listdir(tmp_path)) == sorted(kept)
+    assert sorted(os.listdir(tmp_path)) == sorted(remaining)
 
 
 def test_what_fails_changes_nothing(tmp_path: Path) -> None:
@@ -94,17 +94,17 @@ def test_a_folder_that_cannot_be_written_gets_a_sentence(tmp_path: Path) -> None
 
 
 def test_a_file_is_made_once_and_again_only_if_damaged(tmp_path: Path) -> None:
-    made: list[bytes] = []
+    built: list[bytes] = []
 
     def make() -> bytes:
-        made.append(b"content")
-        return made[-1]
+        built.append(b"content")
+        return built[-1]
 
     assert [cached_bytes("a.bin", make, tmp_path) for _ in range(3)] == [b"content"] * 3
-    assert len(made) == 1
+    assert len(built) == 1
     (tmp_path / "a.bin").write_bytes(b"contend")
     assert cached_file("a.bin", make, tmp_path) == tmp_path / "a.bin"
-    assert (len(made), (tmp_path / "a.bin").read_bytes()) == (2, b"content")
+    assert (len(built), (tmp_path / "a.bin").read_bytes()) == (2, b"content")
 
 
 def test_where_nothing_can_be_kept_there_is_no_file(tmp_path: Path) -> None:

@@ -266,10 +266,10 @@ def test_any_damage_is_a_sentence_or_costs_records(path: Path) -> None:
             data[place] = rng.integers(256)
         path.write_bytes(bytes(data) if rng.random() < 0.8 else sound[: rng.integers(1, len(sound))])
         try:
-            found = values(path)
+            result = values(path)
         except LikewiseError:
             continue
-        assert all(value is None or value in known for value in found)
+        assert all(value is None or value in known for value in result)
 
 
 def test_read_only_media_can_be_read(path: Path) -> None:

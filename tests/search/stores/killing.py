@@ -32,16 +32,16 @@ def killed_after(batches: int, index: Path, address: str, table: str) -> None:
         export.join()
 
 
-def _export(index: Path, address: str, table: str, told: Connection, most: int) -> None:
+def _export(index: Path, address: str, table: str, parent: Connection, most: int) -> None:
     with open_store(address, table) as store:
         type(store).batch = 10
         upsert, begun = type(store).upsert, count(1)
 
-        def telling(*given: object, **options: object) -> None:
+        def telling(*passed: object, **options: object) -> None:
             if next(begun) > most:
                 threading.Event().wait()  # until it is killed
-            upsert(*given, **options)  # type: ignore[arg-type]
-            told.send(None)
+            upsert(*passed, **options)  # type: ignore[arg-type]
+            parent.send(None)
 
         type(store).upsert = telling  # type: ignore[assignment,method-assign]
         export_to(Index.load(index), store)

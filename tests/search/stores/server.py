@@ -20,11 +20,11 @@ _SETTINGS = (
 
 def programs() -> Path | None:
     """The folder of initdb and pg_ctl of a PostgreSQL that has pgvector: the system's own, else the wheel's."""
-    found = sorted(Path("/usr/lib/postgresql").glob("*/bin"), reverse=True)
+    result = sorted(Path("/usr/lib/postgresql").glob("*/bin"), reverse=True)
     spec = find_spec(_WHEEL)
     if spec is not None and spec.origin is not None:
-        found.append(Path(spec.origin).parent / "pginstall" / "bin")
-    return next((folder for folder in found if _has_pgvector(folder)), None)
+        result.append(Path(spec.origin).parent / "pginstall" / "bin")
+    return next((folder for folder in result if _has_pgvector(folder)), None)
 
 
 def _has_pgvector(folder: Path) -> bool:

@@ -34,9 +34,9 @@ def test_a_file_is_no_store() -> None:
 def test_another_address_is_refused(address: str) -> None:
     with pytest.raises(
         LikewiseError, match=r"is not a store; expected postgresql://…, qdrant:, lancedb: or milvus:"
-    ) as said:
+    ) as message:
         open_store(address)
-    assert "secret" not in str(said.value)
+    assert "secret" not in str(message.value)
 
 
 @pytest.mark.parametrize(

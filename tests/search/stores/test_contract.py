@@ -17,10 +17,10 @@ Opened = Callable[[], Store]
 @pytest.fixture
 def store(opened: Opened, rows: Rows) -> Store:
     """A table of its own with all rows."""
-    made = opened()
-    made.create(LAYOUT)
-    made.upsert(rows.ids, rows.vectors, rows.metadata, tags=["one"] * len(rows.ids))
-    return made
+    built = opened()
+    built.create(LAYOUT)
+    built.upsert(rows.ids, rows.vectors, rows.metadata, tags=["one"] * len(rows.ids))
+    return built
 
 
 def by_id(rows: Rows) -> dict[object, tuple[object, ...]]:
@@ -51,16 +51,16 @@ def test_rows_are_found_by_inner_product_not_by_cosine(filled: Store, rows: Rows
     S = Q.astype(np.float64) @ rows.vectors.astype(np.float64).T
     best = np.argsort(-S, axis=1)[:, :10]
     ids, scores = filled.search(Q, 10)
-    assert ids.tolist() == [[IDS[row] for row in found] for found in best]
+    assert ids.tolist() == [[IDS[row] for row in result] for result in best]
     np.testing.assert_allclose(scores, np.take_along_axis(S, best, axis=1), rtol=1e-4, atol=1e-4)
     cosines = S / np.linalg.norm(rows.vectors, axis=1)
     assert (np.argsort(-cosines, axis=1)[:, :10] != best).any()
 
 
 def test_all_rows_come_back_as_they_were(filled: Store, rows: Rows) -> None:
-    found = list(filled.scan(batch=16))
-    assert max(map(len, found)) <= 16
-    assert by_id(ordered(joined(found))) == by_id(rows)
+    result = list(filled.scan(batch=16))
+    assert max(map(len, result)) <= 16
+    assert by_id(ordered(joined(result))) == by_id(rows)
     assert by_id(ordered(filled.fetch(NAMES[:5]))) == {name: by_id(rows)[name] for name in NAMES[:5]}
     assert len(filled.fetch(["no such"])) == 0
 
@@ -75,9 +75,9 @@ def test_writing_twice_changes_nothing_and_other_values_replace(store: Store, ro
     changed = {name: column[:3] for name, column in rows.metadata.items()} | {"price": [70, 71, 72]}
     store.upsert(rows.ids[:3], -rows.vectors[:3], changed, tags=["two"] * 3)
     assert store.count() == N
-    found = store.fetch(rows.ids[:3])
-    assert dict(zip(found.ids, found.metadata["price"], strict=True)) == dict(zip(IDS, [70, 71, 72], strict=False))
-    for name, vector in zip(found.ids, found.vectors, strict=True):
+    result = store.fetch(rows.ids[:3])
+    assert dict(zip(result.ids, result.metadata["price"], strict=True)) == dict(zip(IDS, [70, 71, 72], strict=False))
+    for name, vector in zip(result.ids, result.vectors, strict=True):
         np.testing.assert_array_equal(vector, -rows.vectors[IDS.index(name)])
 
 
@@ -128,9 +128,9 @@ def test_integers_are_ids_too(opened: Opened, rows: Rows) -> None:
     store.create(Layout(WIDTH, "int"))
     ids = np.arange(N) * 1_000_003 - 5  # one is negative, some are beyond 32 bits with a few zeros more
     store.upsert(ids, rows.vectors)
-    found, _ = store.search(rows.vectors, N)
-    assert found.dtype.kind == "i"
-    assert (np.sort(found, axis=1) == ids).all()
+    result, _ = store.search(rows.vectors, N)
+    assert result.dtype.kind == "i"
+    assert (np.sort(result, axis=1) == ids).all()
     assert sorted(joined(list(store.scan())).ids) == ids.tolist()
     assert store.layout() == Layout(WIDTH, "int")
 
@@ -151,8 +151,8 @@ def test_more_results_than_rows_are_all_rows(filled: Store, rows: Rows) -> None:
 def test_an_approximate_index_finds_nearly_the_same(store: Store, rows: Rows) -> None:
     exact, _ = store.search(rows.vectors[:20], 5)
     store.build_index()
-    found, scores = store.search(rows.vectors[:20], 5)
-    assert np.mean([len(set(a) & set(b)) / 5 for a, b in zip(exact, found, strict=True)]) > 0.7
+    result, scores = store.search(rows.vectors[:20], 5)
+    assert np.mean([len(set(a) & set(b)) / 5 for a, b in zip(exact, result, strict=True)]) > 0.7
     assert (np.diff(scores, axis=1) <= 1e-5).all()
 
 

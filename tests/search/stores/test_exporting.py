@@ -69,12 +69,12 @@ def test_metadata_travels_with_its_rows(opened: Opened, fitted: dict[str, Any], 
     store = opened()
     assert export_to(index, store).written == 5
     (rows,) = store.scan()
-    found = {name: dict(zip(rows.ids, column, strict=True)) for name, column in rows.metadata.items()}
+    result = {name: dict(zip(rows.ids, column, strict=True)) for name, column in rows.metadata.items()}
     expected = {**columns, "Vector_": columns["Vector"]}
     expected["sold"] = [None if day is None else day.isoformat() for day in columns["sold"]]
     expected["fresh"] = ["true", "false", None, "true", "false"]
     for name in ("price", "weight", "sold", "fresh", "text", "Vector_"):
-        assert [found[name][one] for one in words(5)] == expected[name], name
+        assert [result[name][one] for one in words(5)] == expected[name], name
     again = Index.build(index.model, index.raw, {**columns, "fresh": [True] * 5})
     assert export_to(again, opened()).written == 3
 

@@ -53,12 +53,14 @@ def test_the_graph_of_qdrant_is_one_for_inner_products(tmp_path: Path) -> None:
     pytest.importorskip("qdrant_client")
     with open_store(f"qdrant:{tmp_path}", "items") as store:
         store.create(LAYOUT)
-        made = store._client.get_collection("items").config.params.vectors
-        assert made.distance.value == "Dot"
-        asked: list[object] = []
-        store._client.update_collection = lambda *_, hnsw_config: asked.append(hnsw_config.m)  # a folder has no graph
+        built = store._client.get_collection("items").config.params.vectors
+        assert built.distance.value == "Dot"
+        requests: list[object] = []
+        store._client.update_collection = lambda *_, hnsw_config: requests.append(
+            hnsw_config.m
+        )  # a folder has no graph
         store.build_index()
-        assert asked == [16]
+        assert requests == [16]
 
 
 def test_the_graph_of_lancedb_is_one_for_inner_products(tmp_path: Path) -> None:
@@ -68,9 +70,9 @@ def test_the_graph_of_lancedb_is_one_for_inner_products(tmp_path: Path) -> None:
         store.upsert(range(300), V)
         store.build_index()
         (graph,) = store._table.list_indices()
-        found = store._table.index_stats(graph.name)
-        assert "HNSW" in found.index_type
-        assert (graph.columns, found.distance_type) == (["vector"], "dot")
+        result = store._table.index_stats(graph.name)
+        assert "HNSW" in result.index_type
+        assert (graph.columns, result.distance_type) == (["vector"], "dot")
 
 
 def test_the_graph_of_milvus_is_one_for_inner_products(tmp_path: Path) -> None:
@@ -78,8 +80,8 @@ def test_the_graph_of_milvus_is_one_for_inner_products(tmp_path: Path) -> None:
     with open_store(f"milvus:{tmp_path / 'a.db'}", "items") as store:
         store.create(LAYOUT)
         for kind in ("FLAT", "HNSW"):
-            found = store.client.describe_index("items", "vector")
-            assert (found["index_type"], found["metric_type"]) == (kind, "IP")
+            result = store.client.describe_index("items", "vector")
+            assert (result["index_type"], result["metric_type"]) == (kind, "IP")
             store.build_index()
 
 

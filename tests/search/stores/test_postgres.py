@@ -85,6 +85,6 @@ def test_rows_too_wide_for_a_graph_are_said(server: str) -> None:
     ],
 )
 def test_a_server_that_does_not_answer_is_named_without_the_password(address: str, message: str) -> None:
-    with pytest.raises(LikewiseError, match=message) as said:
+    with pytest.raises(LikewiseError, match=message) as sentence:
         open_store(address, "items")
-    assert "secret" not in str(said.value)
+    assert "secret" not in str(sentence.value)

@@ -42,10 +42,10 @@ def test_a_table_is_read_as_it_was_written(filled: Store, tmp_path: Path, suffix
 def test_other_columns_keep_their_kind(filled: Store, tmp_path: Path) -> None:
     parquet = pytest.importorskip("pyarrow.parquet")
     pull(filled, tmp_path / "rows.parquet")
-    found = parquet.read_table(tmp_path / "rows.parquet").sort_by("price")
-    assert found.column_names == ["id", "vector", "label", "price"]
-    assert found["id"].to_pylist() == [f"doc {row}" for row in range(N)]
-    assert found["price"].to_pylist() == list(range(N))
+    result = parquet.read_table(tmp_path / "rows.parquet").sort_by("price")
+    assert result.column_names == ["id", "vector", "label", "price"]
+    assert result["id"].to_pylist() == [f"doc {row}" for row in range(N)]
+    assert result["price"].to_pylist() == list(range(N))
 
 
 def test_what_cannot_be_pulled_is_said(opened: Opened, tmp_path: Path) -> None:

@@ -155,9 +155,9 @@ def _inked_rows(image: Image.Image) -> np.ndarray:
 def test_nearest_is_the_order_of_all_scores_without_oneself(n: int, r: int, seed: int) -> None:
     rng = np.random.default_rng(seed)
     Q, G = rng.normal(size=(n, r)), rng.normal(size=(n, r))
-    found = nearest(Q, G, n - 1, exclude=np.arange(n))
+    result = nearest(Q, G, n - 1, exclude=np.arange(n))
     for i in range(n):
-        assert found[i].tolist() == sorted(set(range(n)) - {i}, key=lambda j: -(Q[i] @ G[j]))
+        assert result[i].tolist() == sorted(set(range(n)) - {i}, key=lambda j: -(Q[i] @ G[j]))
 
 
 def test_asking_for_more_than_there_is_gets_a_sentence() -> None:
@@ -174,8 +174,8 @@ def _count(picture: Image.Image, colour: tuple[int, int, int]) -> int:
 def test_frames_have_the_colours_of_hits_and_misses(shape: tuple[int, ...], n_panels: int) -> None:
     images = [np.full(shape, 9, np.uint8) for _ in range(6)]
     y = np.array([0, 0, 0, 1, 1, 1])
-    found = np.array([[1, 2, 3], [4, 0, 1]])
-    panels = [Panel(f"method {i}", found, "mAP 0.5", ["#1", "#2", "#3"] if i else ()) for i in range(n_panels)]
+    result = np.array([[1, 2, 3], [4, 0, 1]])
+    panels = [Panel(f"method {i}", result, "mAP 0.5", ["#1", "#2", "#3"] if i else ()) for i in range(n_panels)]
     picture = retrieval_strips([images[0], images[3]], images, panels, y[[0, 3]], y, cell=32)
     assert np.asarray(picture).dtype == np.uint8
     frame, swatch = (32 + 8) ** 2 - 32**2, 14**2

@@ -74,9 +74,9 @@ def test_nothing_comes_from_another_host_and_no_script_runs(page: str) -> None:
 
 
 def test_the_picture_is_in_the_page(page: str) -> None:
-    found = re.search(r'width="300" src="data:image/png;base64,([^"]+)"', page)
-    assert found
-    assert base64.b64decode(found[1]) == encode_png(np.zeros((4, 4), np.uint8))
+    result = re.search(r'width="300" src="data:image/png;base64,([^"]+)"', page)
+    assert result
+    assert base64.b64decode(result[1]) == encode_png(np.zeros((4, 4), np.uint8))
 
 
 def test_bars_show_the_values_and_the_best_row_stands_out() -> None:
