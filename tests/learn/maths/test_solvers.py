@@ -278,6 +278,10 @@ def test_landmarks_are_drawn_by_class_and_represent_the_whole_class():
     np.testing.assert_array_equal(np.bincount(codes[chosen]), [20, 2, 1])
     weights = landmark_weights(engine, chosen)
     np.testing.assert_allclose(np.bincount(codes[np.sort(chosen)], weights), [100, 10, 1])
+    w = np.random.default_rng(1).integers(1, 4, 111).astype(float)
+    weights = landmark_weights(MemoryEngine(np.eye(111), codes, 3, w), chosen[::-1])
+    np.testing.assert_allclose(np.bincount(codes[np.sort(chosen)], weights), np.bincount(codes, w))
+    assert all(np.ptp((weights / w[np.sort(chosen)])[codes[np.sort(chosen)] == c]) < 1e-12 for c in range(3))
 
 
 def test_a_sample_below_the_rank_of_the_data_is_warned_about():
