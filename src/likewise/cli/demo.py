@@ -247,9 +247,9 @@ def _show(facts: dict[str, Any]) -> None:
     say(f"mAP of {facts['n_test']:,} held-out {noun} that rank each other, by whether their label was taught:")
     rows = [(one["label"], f"{one['taught']:.3f}", f"{one['new']:.3f}") for one in facts["methods"]]
     print_table(("", "taught", "new"), rows)
-    say("An index sees which of its rows have a label that was not taught, and ranks these by a map for new ones:")
-    say(f"{change['more']} {noun} have more right results among the first {_PLACES} than by cosine, {change['fewer']}")
-    say(f"fewer; {files['strips.png']} shows {_SHOWN}, drawn at random.")
+    say("An index sees which of its rows have a label that was not taught, and ranks these by a map for new ones.")
+    say(f"In it {change['more']} {noun} have more right results among the first {_PLACES} than by cosine, and")
+    say(f"{change['fewer']} have fewer; {files['strips.png']} shows {_SHOWN}, drawn at random.")
     called, installed = Path(sys.argv[0]), shutil.which("likewise")
     here = called.stem == "likewise" and (installed is None or Path(installed).resolve() != called.resolve())
     program = str(called) if here else "likewise"
