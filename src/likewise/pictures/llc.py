@@ -181,6 +181,18 @@ class LLC(ImageExtractor):
     def at_least(self) -> int | None:
         return LONGEST
 
+    def _check_loaded(self) -> None:
+        """Raise if the shapes of what was read from a file do not fit the parameters."""
+        self._validate_params()
+        width, n = self.raw_width(), len(getattr(self, "components_", ()))
+        for name, shape in (("codebook_", (self.n_words, WIDTH)), ("mean_", (width,)), ("components_", (n, width))):
+            if hasattr(self, name) and np.shape(getattr(self, name)) != shape:
+                raise LikewiseError(f"{name} has shape {np.shape(getattr(self, name))}; expected {shape}")
+        if hasattr(self, "mean_") != hasattr(self, "components_"):
+            raise LikewiseError("mean_ and components_ belong together: expected both or none")
+        if not self.images_fitted():
+            raise LikewiseError("codebook_ is missing: a saved extractor has the words of its codes")
+
     def raw_width(self) -> int:
         return int(self.n_words) * sum(level**2 for level in LEVELS)
 
