@@ -10,6 +10,7 @@ from tests.planted import planted
 
 from likewise import SLR, SimilarityLearner
 from likewise.evaluate import mean_average_precision
+from likewise.learn.cosine import Cosine
 from likewise.learn.maths.engine import MemoryEngine
 from likewise.learn.maths.kernels import Features, UnitRows
 from likewise.learn.maths.regressions import _canonical, anchored_regression
@@ -225,3 +226,14 @@ def test_directions_that_say_nothing_do_not_choose_the_scaling_nor_a_kernel():
     model, linear = SimilarityLearner(), SimilarityLearner("linear", scaling="unit")
     assert model.fit(X[:600], y[:600]).setting_["gamma"] == 0
     assert model.score(X[600:], y[600:]) > 0.95 * linear.fit(X[:600], y[:600]).score(X[600:], y[600:])
+
+
+def test_a_map_for_new_classes_keeps_directions_that_are_small_in_the_rows_of_fit():
+    rng = np.random.default_rng(0)
+    y = np.repeat(np.arange(20), 30)
+    X = rng.normal(size=(600, 300)) * np.repeat([1.0, 0.2], [280, 20])
+    known, new = y < 10, y >= 10
+    X[known, :280] += rng.normal(size=(10, 280))[y[known]]
+    X[new, 280:] += 2 * rng.normal(size=(10, 20))[y[new] - 10]
+    model = SimilarityLearner(settings={"share": 0}).fit(X[known], y[known])
+    assert model.score(X[new], y[new]) > Cosine().fit(X[known]).score(X[new], y[new]) - 0.02 > 0.9

@@ -43,6 +43,7 @@ GATE = (
     ),
 )
 FEWEST_ROWS = 50  # of a gallery, for a gate
+WIDEST_BASE = 2_048  # columns of a base part alone: new classes vary in directions that are small in the rows of `fit`
 
 
 class SimilarityLearner(SimilarityModel):
@@ -81,7 +82,7 @@ class SimilarityLearner(SimilarityModel):
         constant coordinate, for two classes. Also sizes, which are not chosen: "n_anchors", the reference rows of the
         adaptation step, sampled per class
         (1000; None compares all pairs), "raw_width", the columns of the base part
-        (256 leading directions; None keeps all), and "whitening_width", the
+        (256 leading directions, 2,048 for share 0; None keeps all), and "whitening_width", the
         leading directions of the rows to learn in (None is all, but 1,000 for sparse X above 4,096 x 4,096).
     cv : int, splitter, iterable or None, default=None
         Held-out rows as in scikit-learn; None is 30 % of each class, up to four times if that is less than 300 rows.
@@ -166,6 +167,8 @@ class SimilarityLearner(SimilarityModel):
         settings = checked_settings(settings)
         sizes = {name: settings.pop(name) for name in SIZES if name in settings}
         width = sizes.pop("whitening_width", None)
+        if settings.get("share") == 0:
+            sizes.setdefault("raw_width", WIDEST_BASE)
         space = SearchSpace(self.kernel, self.scaling, bool(heated), settings)
         rows = self._open_rows(X, y, sample_weight, width)
         self.classes_, rng = rows.classes, generator(self.random_state)

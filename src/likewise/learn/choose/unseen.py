@@ -62,7 +62,7 @@ def choose_shrinkage_map(
     `fixed` are settings that are not to be chosen.
     """
     fixed, plain = fixed or {}, ShrinkageMap()
-    splits = _splits(unit, rng)
+    splits = _splits(unit, rng, among_others=False)
     if not splits:
         return Choice(asdict(replace(plain, **fixed)), 0, results)
     search = ShrinkageSearch(unit, splits, results, on_score)
@@ -77,8 +77,8 @@ def choose_shrinkage_map(
 
 
 def chosen_map(unit: UnitRows, rng: np.random.Generator) -> ShrinkageMap:
-    """The map alone, without what it is worth."""
-    splits = _splits(unit, rng)
+    """The map alone, for a gallery that has the classes of these rows too, without what it is worth."""
+    splits = _splits(unit, rng, among_others=True)
     return _best(ShrinkageSearch(unit, splits, CVResults(), lambda: None), {}) if splits else ShrinkageMap()
 
 
@@ -94,18 +94,18 @@ def _best(search: ShrinkageSearch, fixed: dict[str, Any]) -> ShrinkageMap:
     return best if fixed or search.clearly_better(best, plain) else plain
 
 
-def _splits(unit: UnitRows, rng: np.random.Generator) -> list[Split]:
+def _splits(unit: UnitRows, rng: np.random.Generator, among_others: bool) -> list[Split]:
     """Splits by class whose held-out rows have something to find; none where classes or rows are too few.
 
-    Rows of the classes that are learned from are held out too: a gallery has both, and new items must not be closer to
-    them than to each other.
+    Among others, rows of the classes that are learned from are held out too: where a gallery has both, new items must
+    not be closer to them than to each other.
     """
     codes, splits = unit.engine.row_codes, []
     if unit.n_classes < FEWEST_CLASSES or len(codes) < FEWEST_ROWS:
         return []
     for split in class_splits(codes, rng, repeats=2 if unit.n_classes > 20 else 4):
         held, train = rng.permutation(split.held)[:MOST_HELD], rng.permutation(split.train)
-        n_others = min(len(train) // OTHERS, MOST_HELD)
+        n_others = min(len(train) // OTHERS, MOST_HELD) if among_others else 0
         if np.bincount(codes[held]).max() > 1:
             splits.append(Split(np.sort(train[n_others:]), np.sort(np.concatenate([held, train[:n_others]]))))
     return splits
