@@ -374,8 +374,9 @@ class SimilarityLearner(SimilarityModel):
 
     def _keep_gate(self, gate: Gate, base: BaseMap) -> None:
         self.gate_landmarks_, self.gate_density_ = gate.features.landmarks, gate.density
-        self.gate_classes_, self.gate_directions_ = gate.classes, gate.directions
-        self.gate_centre_, self.gate_base_, self.gate_rotation_ = base.centre, base.B, None
+        self.gate_classes_ = np.ascontiguousarray(gate.classes)  # as in a file: products round the same
+        self.gate_directions_ = np.ascontiguousarray(gate.directions)
+        self.gate_centre_, self.gate_base_, self.gate_rotation_ = base.centre, np.ascontiguousarray(base.B), None
         self.gate_ = {"gamma": gate.features.gamma, **{name: getattr(gate, name) for name in NUMBERS}}
 
     def _write_onnx(self, graph: Graph, rows: str) -> tuple[str, str]:

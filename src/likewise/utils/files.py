@@ -175,4 +175,5 @@ def cached_array(name: str, compute: Callable[[], np.ndarray]) -> np.ndarray:
     cached = cached_file(name, content)
     if isinstance(cached, bytes):
         return np.asarray(np.load(io.BytesIO(cached), allow_pickle=False))
-    return np.asarray(np.load(cached, mmap_mode="r", allow_pickle=False))
+    mapped: np.ndarray = np.load(cached, mmap_mode="r", allow_pickle=False)
+    return mapped
