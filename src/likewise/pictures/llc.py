@@ -154,10 +154,14 @@ class LLC(ImageExtractor):
 
     def finish(self, rows: np.ndarray) -> np.ndarray:
         if self.n_components is None:
-            return np.asarray(rows, dtype=np.float32)
-        if not hasattr(self, "_live_components"):
-            self._live_components = self.components_.astype(np.float32)
-        return project(np.asarray(rows), self.mean_, self._live_components)
+            features = np.asarray(rows, dtype=np.float32)
+        else:
+            if not hasattr(self, "_live_components"):
+                self._live_components = self.components_.astype(np.float32)
+            features = project(np.asarray(rows), self.mean_, self._live_components)
+        if not np.isfinite(features).all():
+            raise LikewiseError("the features contain NaN or infinity: the codebook or the components are damaged")
+        return features
 
     def prepare(self) -> None:
         self._validate_params()
