@@ -24,11 +24,13 @@ import scipy.sparse as sp
 from scipy.special import expit
 from sklearn.preprocessing import normalize
 
+from likewise.learn.maths.scatter import gram_eigenvectors
 from likewise.search.rank import Exact
 from likewise.utils.arrays import top_k
 
 # Measured by `python -m benchmarks teaching_concepts`: results hardly change around these values.
 WIDTH = 512  # leading directions of the rows, if they have more
+ROUNDING = 1e-10  # of the largest variance
 SHRINKAGE = 10.0  # added to the eigenvalues before whitening, in units of their mean
 BACKGROUND = 300  # random rows that stand for what does not belong
 OFFSET, C = 10.0, 10.0  # of the logistic regression: a constant in its kernel, and the inverse of the penalty
@@ -56,11 +58,12 @@ class Space(NamedTuple):
         """From the mean and the covariance of rows."""
         centre = V.mean(axis=0, dtype=np.float64).astype(np.float32)
         Z = normalize(V - centre)
-        eigenvalues, vectors = np.linalg.eigh((Z.T @ Z / len(Z)).astype(np.float64))
-        leading = np.argsort(-eigenvalues)[:WIDTH]
-        floor = SHRINKAGE * max(float(eigenvalues.mean()), 1e-12)
-        spreads = np.sqrt(np.maximum(eigenvalues[leading], 0) + floor)
-        return cls(centre, vectors[:, leading].astype(np.float32), spreads.astype(np.float32))
+        values, vectors = gram_eigenvectors(Z, None)
+        variances, floor = values[:WIDTH] / len(Z), SHRINKAGE * max(float(values.sum()) / Z.size, 1e-12)
+        varies = variances > ROUNDING * variances[0]
+        varies[0] = True  # even if all rows are equal
+        spreads = np.sqrt(variances[varies] + floor)
+        return cls(centre, vectors[:, :WIDTH][:, varies].astype(np.float32), spreads.astype(np.float32))
 
     def __call__(self, V: np.ndarray) -> np.ndarray:
         """u of rows, (n, 2r)."""
