@@ -90,7 +90,7 @@ def try_out(programs: Path, place: Path) -> None:
 
 def _served(programs: Path, folder: Path, environment: dict[str, str]) -> int:
     """`likewise PHOTOS/` until its page answers; the number of pictures on it."""
-    command = [programs / "likewise", "PHOTOS/", "--no-browser", "--port", "8765"]
+    command = [programs / "likewise", "PHOTOS/", "--no-browser", "--no-token", "--port", "8765"]
     with subprocess.Popen(command, cwd=folder, env=environment, stderr=subprocess.DEVNULL) as server:
         try:
             found = _status("http://127.0.0.1:8765/api/status", server)["items"]
